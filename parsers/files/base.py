@@ -56,7 +56,7 @@ class Parser(Protocol):
     files: ClassVar[str]
     suffixes: ClassVar[tuple[str, ...]]
     priority: ClassVar[int]
-    version: ClassVar[int]
+    version: ClassVar[int] = 1
 
     def recognises(self, source: Source) -> bool:
         """Whether the head bytes are of this format; must be quick and never raise."""

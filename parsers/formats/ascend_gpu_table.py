@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from parsers.csv_tables import CsvTable, has_columns, read_csv
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.gpu_tables import add_operations, in_words, renamed
 from parsers.model import Progress, Trace
 from parsers.model.arrays import ABSENT
@@ -19,16 +17,15 @@ _COLUMNS = (*_TIMES, ("name", "opname"), ("type", "optype"), ("acceleratorcore",
 
 
 @parser
-class AscendGpuTable:
+class AscendGpuTable(Parser):
     """Recognised by the names of its columns."""
 
-    format: ClassVar[str] = "ascend-gpu-table"
-    title: ClassVar[str] = "Ascend profiler"
-    files: ClassVar[str] = "kernel_details and op_summary as CSV"
-    suffixes: ClassVar[tuple[str, ...]] = (".csv",)
-    priority: ClassVar[int] = 57
-    version: ClassVar[int] = 1
-    excerpt_of: ClassVar[frozenset[str]] = frozenset({"chrome"})
+    format = "ascend-gpu-table"
+    title = "Ascend profiler"
+    files = "kernel_details and op_summary as CSV"
+    suffixes = (".csv",)
+    priority = 57
+    excerpt_of = frozenset({"chrome"})
 
     def recognises(self, source: Source) -> bool:
         return has_columns(source.head, *_COLUMNS)

@@ -14,7 +14,7 @@ from parsers.chrome.decode.pairs import add_instants
 from parsers.chrome.decode.reading import Reading, TooManyEvents
 from parsers.chrome.decode.second_process import SecondProcess
 from parsers.chrome.decode.stream import EventStream, holds_a_list
-from parsers.files.base import HEAD_BYTES, Source, parser
+from parsers.files.base import HEAD_BYTES, Parser, Source, parser
 from parsers.files.signatures import USUAL_GROWTH
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import ALWAYS_ALLOWED, MAX_RATIO
@@ -32,19 +32,19 @@ class _EnoughRead(Exception):
 
 
 @parser
-class ChromeTrace:
+class ChromeTrace(Parser):
     """Reads ``traceEvents`` in chunks, straight into columns."""
 
-    format: ClassVar[str] = "chrome"
-    title: ClassVar[str] = "PyTorch profiler"
-    files: ClassVar[str] = "Kineto and any other Chrome trace as JSON, several ranks as one run"
-    suffixes: ClassVar[tuple[str, ...]] = (".json",)
+    format = "chrome"
+    title = "PyTorch profiler"
+    files = "Kineto and any other Chrome trace as JSON, several ranks as one run"
+    suffixes = (".json",)
     media_types: ClassVar[Mapping[str, str]] = {
         ".pt.trace.json": "application/x-pytorch-trace",
         ".pt.trace.json.gz": "application/x-pytorch-trace-gzip",
     }
-    priority: ClassVar[int] = 80
-    version: ClassVar[int] = 20
+    priority = 80
+    version = 20
 
     def recognises(self, source: Source) -> bool:
         return _JSON_START.match(source.head) is not None

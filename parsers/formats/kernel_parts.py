@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import ClassVar
 
 import msgspec
 import numpy as np
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream, require_memory
 from parsers.json_records import UNREADABLE, Records
@@ -67,16 +66,15 @@ _Spans = list[tuple[str, float, float]]
 
 
 @parser
-class KernelParts:
+class KernelParts(Parser):
     """Recognised by the names of its processes and threads, before other Chrome traces."""
 
-    format: ClassVar[str] = "kernel-parts"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "instrumented kernels"
-    files: ClassVar[str] = "Chrome traces with a process for each SM, and a thread for each block or warp"
-    suffixes: ClassVar[tuple[str, ...]] = (".json",)
-    priority: ClassVar[int] = 62
-    version: ClassVar[int] = 1
+    format = "kernel-parts"
+    accompanies = True
+    title = "instrumented kernels"
+    files = "Chrome traces with a process for each SM, and a thread for each block or warp"
+    suffixes = (".json",)
+    priority = 62
 
     def recognises(self, source: Source) -> bool:
         head = source.head

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.texts import utf8
 from parsers.model import Progress, ResultColumn, ResultTable, Trace
 from parsers.model.late.regex import regex
@@ -33,16 +32,15 @@ _WHOSE = {"Device": ("GPU", TimeOf.GPU), "API": ("calls", TimeOf.CALLS)}
 
 
 @parser
-class OneApiTiming:
+class OneApiTiming(Parser):
     """Recognised by the line above its tables, which stands behind what the program printed itself."""
 
-    format: ClassVar[str] = "oneapi-timing"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "unitrace and onetrace"
-    files: ClassVar[str] = "printed summaries of kernels, copies and calls (Intel GPUs)"
-    suffixes: ClassVar[tuple[str, ...]] = (".txt", ".log")
-    priority: ClassVar[int] = 63
-    version: ClassVar[int] = 1
+    format = "oneapi-timing"
+    accompanies = True
+    title = "unitrace and onetrace"
+    files = "printed summaries of kernels, copies and calls (Intel GPUs)"
+    suffixes = (".txt", ".log")
+    priority = 63
 
     def recognises(self, source: Source) -> bool:
         return any(b" Timing " in each and _PART.search(each.decode("latin-1")) for each in source.printed)

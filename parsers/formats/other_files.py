@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.signatures import GZIP, ZSTD
 from parsers.model import Progress, Trace, UnknownFormat
 from parsers.model.late.regex import regex
@@ -45,15 +44,14 @@ _BEGINNINGS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
 
 
 @parser
-class OtherFiles:
+class OtherFiles(Parser):
     """Recognised by their first bytes, after every recording."""
 
-    format: ClassVar[str] = "no-recording"
-    title: ClassVar[str] = ""
-    files: ClassVar[str] = ""
-    suffixes: ClassVar[tuple[str, ...]] = ()
-    priority: ClassVar[int] = 99
-    version: ClassVar[int] = 1
+    format = "no-recording"
+    title = ""
+    files = ""
+    suffixes = ()
+    priority = 99
 
     def recognises(self, source: Source) -> bool:
         return _about(source.head) is not None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.texts import utf8
 from parsers.files.unpacking_limit import LimitedStream
@@ -57,16 +55,15 @@ _XPU_SMI, _NPU_SMI = _Tool("xpu-smi", "GPU"), _Tool("npu-smi", "NPU")
 
 
 @parser
-class OtherMonitors:
+class OtherMonitors(Parser):
     """Recognised by the header, which stands in one of the first lines."""
 
-    format: ClassVar[str] = "other-monitors"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "xpu-smi and npu-smi"
-    files: ClassVar[str] = "output of xpu-smi dump and npu-smi info watch, as counters"
-    suffixes: ClassVar[tuple[str, ...]] = (".csv", ".txt", ".log")
-    priority: ClassVar[int] = 69
-    version: ClassVar[int] = 1
+    format = "other-monitors"
+    accompanies = True
+    title = "xpu-smi and npu-smi"
+    files = "output of xpu-smi dump and npu-smi info watch, as counters"
+    suffixes = (".csv", ".txt", ".log")
+    priority = 69
 
     def recognises(self, source: Source) -> bool:
         head = utf8(source.head)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream, UnpackingLimit
 from parsers.model import Effect, Malformed, Progress, Trace
@@ -15,15 +13,15 @@ _BYTES_A_BYTE = 20  # memory for each byte of the file: fields of packets and of
 
 
 @parser
-class PerfettoTrace:
+class PerfettoTrace(Parser):
     """Recognised as packets of field 1, one after the other: the outermost message of a trace."""
 
-    format: ClassVar[str] = "perfetto"
-    title: ClassVar[str] = "Perfetto"
-    files: ClassVar[str] = "binary traces (.pftrace), of ROCm too: slices, GPU work and counters"
-    suffixes: ClassVar[tuple[str, ...]] = (".pftrace", ".perfetto-trace")
-    priority: ClassVar[int] = 90
-    version: ClassVar[int] = 3
+    format = "perfetto"
+    title = "Perfetto"
+    files = "binary traces (.pftrace), of ROCm too: slices, GPU work and counters"
+    suffixes = (".pftrace", ".perfetto-trace")
+    priority = 90
+    version = 3
 
     def recognises(self, source: Source) -> bool:
         return _is_packets(source.head)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.source import READ_ERRORS, open_bytes
 from parsers.files.unpacking_limit import UnpackingLimit
 from parsers.model import ArgumentSource, Effect, Malformed, Progress, Trace
@@ -22,15 +22,15 @@ _BYTES_AN_EVENT_BYTE = 12  # memory for each byte of the file: columns of events
 
 
 @parser
-class XPlane:
+class XPlane(Parser):
     """Recognised by its first plane, whose name says which part of the machine it is of."""
 
-    format: ClassVar[str] = "xplane"
-    title: ClassVar[str] = "XProf (JAX, TensorFlow)"
-    files: ClassVar[str] = "planes (.xplane.pb), and the JSON written beside them"
-    suffixes: ClassVar[tuple[str, ...]] = (".xplane.pb",)
-    priority: ClassVar[int] = 35
-    version: ClassVar[int] = 2
+    format = "xplane"
+    title = "XProf (JAX, TensorFlow)"
+    files = "planes (.xplane.pb), and the JSON written beside them"
+    suffixes = (".xplane.pb",)
+    priority = 35
+    version = 2
 
     def recognises(self, source: Source) -> bool:
         return _SPACE.match(source.head) is not None

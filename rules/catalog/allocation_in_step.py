@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from parsers.model import Trace
 from parsers.model.late.regex import regex
@@ -43,10 +42,10 @@ _OF_HOST_MEMORY = regex(r"(cuda|hip|cuMem)\w*Host|cudaMallocHost")
 class AllocationInStep(Rule):
     """Idle time inside cudaMalloc, cudaFree and the like."""
 
-    id: ClassVar[str] = "allocation-in-step"
-    category: ClassVar[Category] = Category.ALLOCATOR
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS, Need.API_CALLS})
-    explanation: ClassVar[str] = """
+    id = "allocation-in-step"
+    category = Category.ALLOCATOR
+    needs = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS, Need.API_CALLS})
+    explanation = """
 What it found
     The program asks the driver for memory, or gives it back, in every step: cudaMalloc, cudaFree, cudaHostAlloc.
 

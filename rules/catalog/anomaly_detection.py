@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -33,10 +32,10 @@ _CHECK, _CHECKS = "aten::isnan", ("aten::isnan", "aten::_is_any_true", "aten::an
 class AnomalyDetection(Rule):
     """Anomaly detection of autograd in a program on the CPU alone."""
 
-    id: ClassVar[str] = "anomaly-detection"
-    category: ClassVar[Category] = Category.HOST_BOUND
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
-    explanation: ClassVar[str] = f"""
+    id = "anomaly-detection"
+    category = Category.HOST_BOUND
+    needs = frozenset({Need.CPU_EVENTS})
+    explanation = f"""
 What it found
     Only the CPU was recorded, and torch.autograd's anomaly detection is on.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -40,9 +39,9 @@ _TENSOR, _NUMBER = regex(r"\[([\d,\s]*)\]"), regex(r"\d+")
 class AwkwardMatrixShapes(Rule):
     """Dimensions that are no multiples of 8, and products smaller than the GPU."""
 
-    id: ClassVar[str] = "awkward-matrix-shapes"
-    category: ClassVar[Category] = Category.GEMM_SHAPE
-    explanation: ClassVar[str] = """
+    id = "awkward-matrix-shapes"
+    category = Category.GEMM_SHAPE
+    explanation = """
 What it found
     16-bit matrix products run kernels for unaligned data, or so few blocks that most of the GPU stays empty.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from parsers.model.names.per_name import named
 from parsers.model.units import duration
@@ -29,10 +28,10 @@ RECOMPILE_LIMIT = (
 class CompiledAgain(Rule):
     """Speaks of the functions that took longest to compile again, by the log of the compiler."""
 
-    id: ClassVar[str] = "compiled-again"
-    category: ClassVar[Category] = Category.RECOMPILATION
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.COMPILER_LOG})
-    explanation: ClassVar[str] = f"""
+    id = "compiled-again"
+    category = Category.RECOMPILATION
+    needs = frozenset({Need.COMPILER_LOG})
+    explanation = f"""
 What it found
     torch.compile compiled a function again, because a condition of the earlier compilation no longer held: a size, a
     number, a type, the gradient mode.

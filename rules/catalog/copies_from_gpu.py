@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from parsers.model import CopyKind, Trace
 from rules.analysis.gpu.copies import Copies
 from rules.findings.base import Category, Remedy, rule
@@ -19,12 +17,12 @@ from rules.wording.words import Words
 class CopiesFromGpu(ExposedCopies):
     """Device-to-host copies on the critical path."""
 
-    id: ClassVar[str] = "copies-from-gpu"
-    category: ClassVar[Category] = Category.COPY_D2H
-    direction: ClassVar[CopyKind] = CopyKind.D2H
-    title: ClassVar[str] = "Copies from the GPU are not overlapped"
-    title_of_pages: ClassVar[str] = PAGES_FROM_GPU
-    explanation: ClassVar[str] = """
+    id = "copies-from-gpu"
+    category = Category.COPY_D2H
+    direction = CopyKind.D2H
+    title = "Copies from the GPU are not overlapped"
+    title_of_pages = PAGES_FROM_GPU
+    explanation = """
 What it found
     Results are copied from the GPU to host memory while the GPU computes nothing.
 

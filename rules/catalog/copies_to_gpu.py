@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from parsers.model import CopyKind, Trace
 from parsers.model.units import percent
 from rules.analysis.arithmetic.durations import durations
@@ -22,12 +20,12 @@ from rules.wording.words import Words, for_native, ours
 class CopiesToGpu(ExposedCopies):
     """Host-to-device copies on the critical path."""
 
-    id: ClassVar[str] = "copies-to-gpu"
-    category: ClassVar[Category] = Category.COPY_H2D
-    direction: ClassVar[CopyKind] = CopyKind.H2D
-    title: ClassVar[str] = "Copies to the GPU are not overlapped"
-    title_of_pages: ClassVar[str] = PAGES_TO_GPU
-    explanation: ClassVar[str] = """
+    id = "copies-to-gpu"
+    category = Category.COPY_H2D
+    direction = CopyKind.H2D
+    title = "Copies to the GPU are not overlapped"
+    title_of_pages = PAGES_TO_GPU
+    explanation = """
 What it found
     Data is copied from host memory to the GPU while the GPU computes nothing.
 

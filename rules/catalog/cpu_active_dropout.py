@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -37,8 +36,8 @@ with torch.inference_mode():
 class CpuActiveDropout(CpuRule):
     """A model in training mode that only answers."""
 
-    id: ClassVar[str] = "cpu-active-dropout"
-    explanation: ClassVar[str] = f"""
+    id = "cpu-active-dropout"
+    explanation = f"""
 What it found
     Only the CPU was recorded, and layers of dropout draw random numbers though no backward pass runs.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
@@ -22,10 +21,10 @@ from rules.terms.culprit import Culprit, CulpritKind
 class CpuBackwardAgain(CpuRule):
     """A backward pass for each loss, on the CPU."""
 
-    id: ClassVar[str] = "cpu-backward-again"
-    category: ClassVar[Category] = Category.SLOW_OPERATOR
-    steps_needed: ClassVar[int] = 0
-    explanation: ClassVar[str] = f"""
+    id = "cpu-backward-again"
+    category = Category.SLOW_OPERATOR
+    steps_needed = 0
+    explanation = f"""
 What it found
     Only the CPU was recorded, and several losses are sent back through the same layers one by one.
 

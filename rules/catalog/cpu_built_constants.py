@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -23,8 +22,8 @@ from rules.wording.phrases import listed
 class CpuBuiltConstants(CpuRule):
     """Tables of positions, masks, windows and grids."""
 
-    id: ClassVar[str] = "cpu-built-constants"
-    explanation: ClassVar[str] = f"""
+    id = "cpu-built-constants"
+    explanation = f"""
 What it found
     Only the CPU was recorded, and each step builds the same tensors again from sizes alone: a table of positions, a
     mask, a window, a grid of coordinates.

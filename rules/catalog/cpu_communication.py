@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
@@ -24,10 +23,10 @@ MAX_EVIDENCE = 20
 class CpuCommunication(Rule):
     """Time in collectives of CPUs in which the training thread computes nothing."""
 
-    id: ClassVar[str] = "cpu-communication"
-    category: ClassVar[Category] = Category.EXPOSED_COMMUNICATION
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
-    explanation: ClassVar[str] = """
+    id = "cpu-communication"
+    category = Category.EXPOSED_COMMUNICATION
+    needs = frozenset({Need.CPU_EVENTS})
+    explanation = """
 What it found
     Only CPUs were recorded, and the training thread waits while a collective (gloo, MPI) runs.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -25,9 +24,9 @@ from rules.remedies.cpu_work import COMPUTED_ONCE
 class CpuComputedTwice(CpuRule):
     """Activation checkpointing on the CPU."""
 
-    id: ClassVar[str] = "cpu-computed-twice"
-    category: ClassVar[Category] = Category.SLOW_OPERATOR
-    explanation: ClassVar[str] = f"""
+    id = "cpu-computed-twice"
+    category = Category.SLOW_OPERATOR
+    explanation = f"""
 What it found
     Only the CPU was recorded, and operators of the forward pass run again inside functions of the backward pass, as
     activation checkpointing makes them.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -23,9 +22,9 @@ from rules.wording.phrases import number_of_cores
 class CpuCrowdedThreads(CpuRule):
     """More threads than cores."""
 
-    id: ClassVar[str] = "cpu-crowded-threads"
-    steps_needed: ClassVar[int] = 0
-    explanation: ClassVar[str] = f"""
+    id = "cpu-crowded-threads"
+    steps_needed = 0
+    explanation = f"""
 What it found
     Only the CPU was recorded, and PyTorch's operators start more threads than the program has cores.
 

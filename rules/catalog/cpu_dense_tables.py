@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
@@ -20,8 +19,8 @@ from rules.terms.culprit import Culprit, CulpritKind
 class CpuDenseTables(CpuRule):
     """Large embedding tables that are trained with dense gradients."""
 
-    id: ClassVar[str] = "cpu-dense-tables"
-    explanation: ClassVar[str] = f"""
+    id = "cpu-dense-tables"
+    explanation = f"""
 What it found
     Only the CPU was recorded, and each step looks up few rows of an embedding table, but makes a gradient of all its
     rows, and updates all of them.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -30,9 +29,9 @@ _CONVOLUTION = regex(r"aten::_?(slow_conv|thnn_conv)")
 class CpuDoublePrecision(CpuRule):
     """Operators on the CPU whose tensors are float64."""
 
-    id: ClassVar[str] = "cpu-double-precision"
-    category: ClassVar[Category] = Category.FP64
-    explanation: ClassVar[str] = f"""
+    id = "cpu-double-precision"
+    category = Category.FP64
+    explanation = f"""
 What it found
     Only the CPU was recorded, and its operators compute with 64-bit numbers.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -26,9 +25,9 @@ REMAINS = 0.03  # of what calling the later rounds takes: computing all items at
 class CpuItemLoop(CpuRule):
     """Loops over the samples of a batch, over single requests, over rows."""
 
-    id: ClassVar[str] = "cpu-item-loop"
-    category: ClassVar[Category] = Category.LAUNCH_BOUND
-    explanation: ClassVar[str] = f"""
+    id = "cpu-item-loop"
+    category = Category.LAUNCH_BOUND
+    explanation = f"""
 What it found
     Only the CPU was recorded, and within a step the same operators are called again and again, each time for another
     item: a sample, a request, a row.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -27,10 +26,10 @@ MIN_MORE = 0.25  # of what the others wait: so much longer in one range explains
 class CpuLateRank(Rule):
     """Waiting inside collectives of CPUs for the rank that arrives last."""
 
-    id: ClassVar[str] = "cpu-late-rank"
-    category: ClassVar[Category] = Category.STRAGGLER
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS, Need.SEVERAL_RANKS})
-    explanation: ClassVar[str] = f"""
+    id = "cpu-late-rank"
+    category = Category.STRAGGLER
+    needs = frozenset({Need.CPU_EVENTS, Need.SEVERAL_RANKS})
+    explanation = f"""
 What it found
     Only CPUs were recorded, their collectives (gloo, MPI) run on the CPU, and the same rank arrives at them last.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -32,10 +31,10 @@ _OF_WORKERS = "_MultiProcessingDataLoaderIter"
 class CpuLoading(CpuRule):
     """Time in a data loader of a program that runs on the CPU alone."""
 
-    id: ClassVar[str] = "cpu-loading"
-    category: ClassVar[Category] = Category.INPUT_BOUND
-    steps_needed: ClassVar[int] = 0
-    explanation: ClassVar[str] = f"""
+    id = "cpu-loading"
+    category = Category.INPUT_BOUND
+    steps_needed = 0
+    explanation = f"""
 What it found
     Only the CPU was recorded, and its busiest thread spends much of a step in a data loader.
 

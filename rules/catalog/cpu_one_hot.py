@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -25,8 +24,8 @@ from rules.remedies.look_ups import ROWS_BY_INDEX
 class CpuOneHot(CpuRule):
     """Products with one-hot vectors, on the CPU."""
 
-    id: ClassVar[str] = "cpu-one-hot"
-    explanation: ClassVar[str] = f"""
+    id = "cpu-one-hot"
+    explanation = f"""
 What it found
     Only the CPU was recorded, and vectors that are one in a single place and zero everywhere else are multiplied by a
     matrix.

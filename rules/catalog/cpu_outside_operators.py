@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -36,8 +35,8 @@ from rules.terms.shares import MAJORITY
 class CpuOutsideOperators(CpuRule):
     """Time of a program on the CPU alone in which neither an operator nor a data loader runs."""
 
-    id: ClassVar[str] = "cpu-outside-operators"
-    explanation: ClassVar[str] = f"""
+    id = "cpu-outside-operators"
+    explanation = f"""
 What it found
     Only the CPU was recorded, and for much of a step its busiest thread runs no operator: it is in Python, NumPy,
     pandas or another library, or it waits.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -22,8 +21,8 @@ from rules.remedies.distances import DISTANCES_BY_PRODUCT
 class CpuPairDistances(CpuRule):
     """Differences of all pairs that are squared and summed, on the CPU."""
 
-    id: ClassVar[str] = "cpu-pair-distances"
-    explanation: ClassVar[str] = f"""
+    id = "cpu-pair-distances"
+    explanation = f"""
 What it found
     Only the CPU was recorded, and two tensors are subtracted so that each row of one meets each row of the other; the
     differences are squared and summed.

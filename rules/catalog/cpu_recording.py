@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -62,10 +61,10 @@ _RECORD_WITH_TIMES = remedy(
 class CpuRecording(Rule):
     """Information: which regions, frames and operators a CPU alone spent its time in."""
 
-    id: ClassVar[str] = "cpu-recording"
-    category: ClassVar[Category] = Category.WHAT_WAS_RECORDED
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
-    explanation: ClassVar[str] = f"""
+    id = "cpu-recording"
+    category = Category.WHAT_WAS_RECORDED
+    needs = frozenset({Need.CPU_EVENTS})
+    explanation = f"""
 What it found
     The recording contains CPU work and no GPU work: neither kernels nor calls that launch any.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -41,10 +40,10 @@ _SIMPLE = _SOFTMAX | {
 class CpuSlowOrder(CpuRule):
     """Sums, products, copies and the like of tensors that lie in memory in an awkward order, on the CPU."""
 
-    id: ClassVar[str] = "cpu-slow-order"
-    category: ClassVar[Category] = Category.SLOW_OPERATOR
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS, Need.SHAPES})
-    explanation: ClassVar[str] = f"""
+    id = "cpu-slow-order"
+    category = Category.SLOW_OPERATOR
+    needs = frozenset({Need.CPU_EVENTS, Need.SHAPES})
+    explanation = f"""
 What it found
     Only the CPU was recorded, and operators that do little more than read and write take many times as long as that.
 

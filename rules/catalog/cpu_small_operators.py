@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -28,9 +27,9 @@ MANY_READ_BACKS = 0.25  # of the calls
 class CpuSmallOperators(CpuRule):
     """What calling operators costs a program that runs on the CPU alone."""
 
-    id: ClassVar[str] = "cpu-small-operators"
-    category: ClassVar[Category] = Category.LAUNCH_BOUND
-    explanation: ClassVar[str] = f"""
+    id = "cpu-small-operators"
+    category = Category.LAUNCH_BOUND
+    explanation = f"""
 What it found
     Only the CPU was recorded, and much of a step is the cost of calling operators, not their computation.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -43,9 +42,9 @@ class Scores:
 class CpuWrittenOutAttention(CpuRule):
     """A softmax between two batched matrix products on the CPU."""
 
-    id: ClassVar[str] = "cpu-written-out-attention"
-    category: ClassVar[Category] = Category.SLOW_OPERATOR
-    explanation: ClassVar[str] = f"""
+    id = "cpu-written-out-attention"
+    category = Category.SLOW_OPERATOR
+    explanation = f"""
 What it found
     Only the CPU was recorded, and attention is computed operator by operator: a product, a softmax, another product.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from rules.analysis.analysis import Analysis
 from rules.analysis.logs.device_log import device_logs, log_summary
@@ -20,10 +19,10 @@ with torch.profiler.profile(on_trace_ready=torch.profiler.tensorboard_trace_hand
 class DeviceLogAlone(Rule):
     """Information: what a device log says where there is no timeline."""
 
-    id: ClassVar[str] = "device-log-alone"
-    category: ClassVar[Category] = Category.WHAT_WAS_RECORDED
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.DEVICE_LOG})
-    explanation: ClassVar[str] = """
+    id = "device-log-alone"
+    category = Category.WHAT_WAS_RECORDED
+    needs = frozenset({Need.DEVICE_LOG})
+    explanation = """
 What it found
     The recording is a log of one or more GPUs, without a timeline of what they ran.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -37,9 +36,9 @@ FIRST_WITH_TF32 = (8, 0)  # Ampere
 class DoublePrecision(Rule):
     """Matrix products in FP64 in a Python program."""
 
-    id: ClassVar[str] = "double-precision"
-    category: ClassVar[Category] = Category.FP64
-    explanation: ClassVar[str] = """
+    id = "double-precision"
+    category = Category.FP64
+    explanation = """
 What it found
     Matrix products or convolutions compute with 64-bit numbers.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -27,10 +26,10 @@ MAX_EVIDENCE = 3
 class EvaluationBetweenSteps(Rule):
     """Time in forward passes of an evaluation."""
 
-    id: ClassVar[str] = "evaluation-between-steps"
-    category: ClassVar[Category] = Category.EVALUATION
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
-    explanation: ClassVar[str] = """
+    id = "evaluation-between-steps"
+    category = Category.EVALUATION
+    needs = frozenset({Need.CPU_EVENTS})
+    explanation = """
 What it found
     A training run also evaluates its model, and that takes much of the recorded time.
 

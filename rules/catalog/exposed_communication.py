@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -42,10 +42,10 @@ FEW_LARGE_BYTES = 200_000_000  # one message this large cannot start before near
 class ExposedCommunication(Rule):
     """Transfers of collectives that stand alone on the GPU."""
 
-    id: ClassVar[str] = "exposed-communication"
-    category: ClassVar[Category] = Category.EXPOSED_COMMUNICATION
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.COLLECTIVES})
-    explanation: ClassVar[str] = """
+    id = "exposed-communication"
+    category = Category.EXPOSED_COMMUNICATION
+    needs = frozenset({Need.GPU_EVENTS, Need.COLLECTIVES})
+    explanation = """
 What it found
     Collectives (all-reduce, all-gather, reduce-scatter ...) run while the GPU computes nothing.
 

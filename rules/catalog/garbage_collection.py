@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -30,10 +29,10 @@ MAX_EVIDENCE = 3
 class GarbageCollection(Rule):
     """Time in Python's garbage collector."""
 
-    id: ClassVar[str] = "garbage-collection"
-    category: ClassVar[Category] = Category.HOST_BOUND
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
-    explanation: ClassVar[str] = """
+    id = "garbage-collection"
+    category = Category.HOST_BOUND
+    needs = frozenset({Need.CPU_EVENTS})
+    explanation = """
 What it found
     Python collects its garbage while the program trains or serves.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -66,9 +65,9 @@ _INSTANCE = regex(r"(?<=[a-z_])\.\d+\Z")  # XLA numbers the instructions of a mo
 class GpuBound(Rule):
     """Information: nothing to gain between kernels; the time is in the kernels."""
 
-    id: ClassVar[str] = "gpu-bound"
-    category: ClassVar[Category] = Category.GPU_BOUND
-    explanation: ClassVar[str] = """
+    id = "gpu-bound"
+    category = Category.GPU_BOUND
+    explanation = """
 What it found
     The GPU computes nearly all the time. This is the goal.
 

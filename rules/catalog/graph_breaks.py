@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from rules.analysis.analysis import Analysis
 from rules.analysis.logs.compilations import BrokenGraph, broken_at, broken_graphs
@@ -23,10 +22,10 @@ y = torch.where(y.sum() > 0, y + 1, y)        # a branch that depends on data, a
 class GraphBreaks(Rule):
     """Speaks of the places at which graphs break most often."""
 
-    id: ClassVar[str] = "graph-breaks"
-    category: ClassVar[Category] = Category.GRAPH_BREAK
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.COMPILER_LOG})
-    explanation: ClassVar[str] = """
+    id = "graph-breaks"
+    category = Category.GRAPH_BREAK
+    needs = frozenset({Need.COMPILER_LOG})
+    explanation = """
 What it found
     torch.compile could not compile past a line, so the function became several graphs with plain Python between them.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
 
 from parsers.model import Trace
 from parsers.model.units import capital
@@ -43,10 +42,10 @@ _SAME_ORDER = "Call the collectives of different groups in the same order on all
 class HangingCollective(Rule):
     """Speaks of each group whose collective was called and did not end."""
 
-    id: ClassVar[str] = "hanging-collective"
-    category: ClassVar[Category] = Category.HANG
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.FLIGHT_RECORDER})
-    explanation: ClassVar[str] = """
+    id = "hanging-collective"
+    category = Category.HANG
+    needs = frozenset({Need.FLIGHT_RECORDER})
+    explanation = """
 What it found
     Some ranks called a collective and it did not end. If a rank of its group never called it, that rank is named,
     with the last call it made.

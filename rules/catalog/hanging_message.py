@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from parsers.model import Trace
 from parsers.model.units import capital
@@ -25,10 +24,10 @@ for work in works:
 class HangingMessage(Rule):
     """Speaks of each message that did not end and has nothing open at its other end."""
 
-    id: ClassVar[str] = "hanging-message"
-    category: ClassVar[Category] = Category.HANG
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.FLIGHT_RECORDER})
-    explanation: ClassVar[str] = """
+    id = "hanging-message"
+    category = Category.HANG
+    needs = frozenset({Need.FLIGHT_RECORDER})
+    explanation = """
 What it found
     A rank sends to another, or waits for a message from it, and the other never made the matching call.
 

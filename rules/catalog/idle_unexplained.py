@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
@@ -44,9 +43,9 @@ _CODE = """with torch.profiler.profile(
 class IdleUnexplained(Rule):
     """Gaps that end with an operation whose launch, or what it waited for, was not recorded."""
 
-    id: ClassVar[str] = "idle-unexplained"
-    category: ClassVar[Category] = Category.UNEXPLAINED_IDLE
-    explanation: ClassVar[str] = """
+    id = "idle-unexplained"
+    category = Category.UNEXPLAINED_IDLE
+    explanation = """
 What it found
     The GPU idles, and the recording does not show who should have given it work.
 

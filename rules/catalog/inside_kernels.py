@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -31,10 +30,10 @@ with pl.scope("load"):          # inside the kernel, around each part that is to
 class InsideKernels(Rule):
     """Information: which part of a kernel its warps spend most time in, and whether they are equally fast."""
 
-    id: ClassVar[str] = "inside-kernels"
-    category: ClassVar[Category] = Category.WHAT_WAS_RECORDED
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.INSIDE_KERNELS})
-    explanation: ClassVar[str] = f"""
+    id = "inside-kernels"
+    category = Category.WHAT_WAS_RECORDED
+    needs = frozenset({Need.INSIDE_KERNELS})
+    explanation = f"""
 What it found
     A kernel was measured from the inside: its author marked parts of it, and each warp noted when it ran them.
 

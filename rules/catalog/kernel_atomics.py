@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from parsers.model import KernelProfile
 from rules.findings.base import Category, remedy, rule
 from rules.kernels.checks.memory import atomic_share
@@ -22,12 +20,10 @@ _WAITS = frozenset({"lg_throttle", "long_scoreboard", "short_scoreboard", "mio_t
 class KernelAtomics(KernelRule):
     """Atomic operations make up much of the memory accesses, and the kernel waits for them."""
 
-    id: ClassVar[str] = "kernel-atomics"
-    category: ClassVar[Category] = Category.ATOMICS
-    reads: ClassVar[Reads] = Reads(
-        r"mem_global_op_(red|atom)|shared_atom", "MemoryWorkloadAnalysis_Tables", "atomics"
-    )
-    explanation: ClassVar[str] = """
+    id = "kernel-atomics"
+    category = Category.ATOMICS
+    reads = Reads(r"mem_global_op_(red|atom)|shared_atom", "MemoryWorkloadAnalysis_Tables", "atomics")
+    explanation = """
 What it found
     A large part of the kernel's memory accesses are atomic operations, and its warps wait for memory while hardly any
     bandwidth is used.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from parsers.model import KernelProfile
 from rules.findings.base import Category, remedy, rule
 from rules.kernels.checks.occupancy import is_warp_specialised
@@ -17,14 +15,14 @@ MIN_SAVING = 0.1
 class KernelBankConflicts(KernelRule):
     """Shared-memory accesses that are carried out several times because of bank conflicts."""
 
-    id: ClassVar[str] = "kernel-bank-conflicts"
-    category: ClassVar[Category] = Category.BANK_CONFLICTS
-    reads: ClassVar[Reads] = Reads(
+    id = "kernel-bank-conflicts"
+    category = Category.BANK_CONFLICTS
+    reads = Reads(
         r"data_bank_conflicts_pipe_lsu_mem_shared|memory_l1_wavefronts_shared",
         "MemoryWorkloadAnalysis_Tables",
         "bank conflicts",
     )
-    explanation: ClassVar[str] = """
+    explanation = """
 What it found
     Threads of a warp access different words of the same one of the 32 banks of shared memory.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from parsers.model import KernelProfile
 from rules.findings.base import Category, remedy, rule
 from rules.kernels.checks.explanations import stall_reasons
@@ -15,10 +13,10 @@ from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of, r
 class KernelBarrierStall(KernelRule):
     """Much of the time goes to waiting at __syncthreads() or a fence."""
 
-    id: ClassVar[str] = "kernel-barrier-stall"
-    category: ClassVar[Category] = Category.BARRIER_STALL
-    reads: ClassVar[Reads] = Reads(r"issue_stalled_barrier", "WarpStateStats", "stalls")
-    explanation: ClassVar[str] = """
+    id = "kernel-barrier-stall"
+    category = Category.BARRIER_STALL
+    reads = Reads(r"issue_stalled_barrier", "WarpStateStats", "stalls")
+    explanation = """
 What it found
     Warps spend more than 30 % of the time between two instructions at a barrier of their block, or at a memory fence.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from parsers.model import KernelProfile
 from rules.findings.base import Category, remedy, rule
 from rules.kernels.checks.speed_of_light import dram_percent, speed_of_light
@@ -20,12 +18,10 @@ L2_HIT = "lts__t_sector_hit_rate.pct"
 class KernelCacheMisses(KernelRule):
     """Loads miss the caches one after the other."""
 
-    id: ClassVar[str] = "kernel-cache-misses"
-    category: ClassVar[Category] = Category.CACHE_MISSES
-    reads: ClassVar[Reads] = Reads(
-        r"(l1tex|lts)__t_sector\w*(hit_rate|lookup_miss)", "MemoryWorkloadAnalysis", "cache hits"
-    )
-    explanation: ClassVar[str] = """
+    id = "kernel-cache-misses"
+    category = Category.CACHE_MISSES
+    reads = Reads(r"(l1tex|lts)__t_sector\w*(hit_rate|lookup_miss)", "MemoryWorkloadAnalysis", "cache hits")
+    explanation = """
 What it found
     Most of the time warps wait for loads that miss L2, while DRAM itself has little to do.
 

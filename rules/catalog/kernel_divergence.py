@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from parsers.model import KernelProfile
 from rules.findings.base import Category, remedy, rule
 from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of
@@ -15,12 +13,10 @@ MIN_SAVING = 0.05
 class KernelDivergence(KernelRule):
     """Threads of one warp take different paths."""
 
-    id: ClassVar[str] = "kernel-divergence"
-    category: ClassVar[Category] = Category.DIVERGENCE
-    reads: ClassVar[Reads] = Reads(
-        r"thread_inst_executed_per_inst_executed", "WarpStateStats", "active threads of a warp"
-    )
-    explanation: ClassVar[str] = """
+    id = "kernel-divergence"
+    category = Category.DIVERGENCE
+    reads = Reads(r"thread_inst_executed_per_inst_executed", "WarpStateStats", "active threads of a warp")
+    explanation = """
 What it found
     On average fewer than 24 of the 32 threads of a warp execute an instruction.
 

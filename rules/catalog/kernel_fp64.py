@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from parsers.model import KernelProfile
 from rules.findings.base import Category, Remedy, rule
 from rules.kernels.checks.compute import BUSY_PIPE_PERCENT, floating_point, instruction_pipes, pipes
@@ -29,12 +27,10 @@ _ADVICE = (
 class KernelDoublePrecision(KernelRule):
     """Double-precision arithmetic takes a good part of the time."""
 
-    id: ClassVar[str] = "kernel-fp64"
-    category: ClassVar[Category] = Category.FP64
-    reads: ClassVar[Reads] = Reads(
-        r"pipe_fp64|op_d(add|mul|fma)|fp64_pipe", "ComputeWorkloadAnalysis", "64-bit arithmetic"
-    )
-    explanation: ClassVar[str] = """
+    id = "kernel-fp64"
+    category = Category.FP64
+    reads = Reads(r"pipe_fp64|op_d(add|mul|fma)|fp64_pipe", "ComputeWorkloadAnalysis", "64-bit arithmetic")
+    explanation = """
 What it found
     The kernel spends much of its time in 64-bit floating-point arithmetic.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from parsers.model import KernelProfile
 from rules.findings.base import Category, remedy, rule
 from rules.kernels.checks.speed_of_light import LOW_PERCENT, speed_of_light
@@ -16,10 +14,10 @@ MIN_IDLE = 0.1
 class KernelIdleSms(KernelRule):
     """Some SMs get no block although the kernel is limited by nothing else."""
 
-    id: ClassVar[str] = "kernel-idle-sms"
-    category: ClassVar[Category] = Category.SMALL_GRID
-    reads: ClassVar[Reads] = Reads(r"launch__(sm_count|waves)|multiprocessor_count", "LaunchStats", "SMs")
-    explanation: ClassVar[str] = """
+    id = "kernel-idle-sms"
+    category = Category.SMALL_GRID
+    reads = Reads(r"launch__(sm_count|waves)|multiprocessor_count", "LaunchStats", "SMs")
+    explanation = """
 What it found
     The grid has fewer blocks than the GPU has SMs: at least a tenth of the GPU is idle while the kernel runs.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from parsers.model import KernelProfile
 from rules.findings.base import Category, remedy, rule
 from rules.kernels.checks.speed_of_light import HIGH_PERCENT, fills_the_gpu, speed_of_light
@@ -18,10 +16,10 @@ _SHARED_UNITS = ("SMs", "L2 slices", "DRAM channels")
 class KernelImbalance(KernelRule):
     """Some SMs, cache slices or memory channels work much longer than others."""
 
-    id: ClassVar[str] = "kernel-imbalance"
-    category: ClassVar[Category] = Category.IMBALANCE
-    reads: ClassVar[Reads] = Reads(r"__cycles_active\.max", "WorkloadDistribution", "each unit's busy cycles")
-    explanation: ClassVar[str] = """
+    id = "kernel-imbalance"
+    category = Category.IMBALANCE
+    reads = Reads(r"__cycles_active\.max", "WorkloadDistribution", "each unit's busy cycles")
+    explanation = """
 What it found
     Some SMs (or slices of L2, or channels of DRAM) were active much longer than the average one.
 

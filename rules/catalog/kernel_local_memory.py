@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from parsers.model import KernelProfile
 from rules.findings.base import Category, remedy, rule
 from rules.kernels.checks.memory import local_share, spilled_requests
@@ -18,14 +16,14 @@ _MEMORY_WAITS = frozenset({"long_scoreboard", "lg_throttle"})
 class KernelLocalMemory(KernelRule):
     """A good part of the memory traffic is local memory."""
 
-    id: ClassVar[str] = "kernel-local-memory"
-    category: ClassVar[Category] = Category.LOCAL_MEMORY
-    reads: ClassVar[Reads] = Reads(
+    id = "kernel-local-memory"
+    category = Category.LOCAL_MEMORY
+    reads = Reads(
         r"local_(load|store)|mem_local|op_local|local_spilling|register_spilling",
         "MemoryWorkloadAnalysis_Tables",
         "local memory",
     )
-    explanation: ClassVar[str] = """
+    explanation = """
 What it found
     A good part of the kernel's memory accesses go to local memory: registers that did not fit (spills), or arrays of
     a thread whose index is known only at run time.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from parsers.model import KernelProfile
 from rules.findings.base import Category, remedy, rule
 from rules.kernels.checks.occupancy import THEORETICAL, Advice, advice_to_raise, occupancy_verdict
@@ -16,10 +14,10 @@ from rules.losses.kernel_findings import Fault, KernelRule, Reads
 class KernelLowOccupancy(KernelRule):
     """Low occupancy that really costs time."""
 
-    id: ClassVar[str] = "kernel-low-occupancy"
-    category: ClassVar[Category] = Category.LOW_OCCUPANCY
-    reads: ClassVar[Reads] = Reads(r"warps_active\.avg\.pct|launch__occupancy", "Occupancy", "occupancy")
-    explanation: ClassVar[str] = """
+    id = "kernel-low-occupancy"
+    category = Category.LOW_OCCUPANCY
+    reads = Reads(r"warps_active\.avg\.pct|launch__occupancy", "Occupancy", "occupancy")
+    explanation = """
 What it found
     The kernel's warps wait much of the time, and the SMs hold too few of them to fill the waiting with other work.
 

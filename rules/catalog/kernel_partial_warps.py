@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from parsers.model import KernelProfile
 from rules.findings.base import Category, remedy, rule
 from rules.kernels.checks.launch import WARP, threads_of
@@ -18,10 +16,10 @@ OF_A_SECTOR = 8  # 32 bits each: what fewer threads ask for, memory moves with w
 class KernelPartialWarps(KernelRule):
     """The block size is no multiple of a warp."""
 
-    id: ClassVar[str] = "kernel-partial-warps"
-    category: ClassVar[Category] = Category.DIVERGENCE
-    reads: ClassVar[Reads] = Reads(r"launch__", "LaunchStats", "block sizes")
-    explanation: ClassVar[str] = """
+    id = "kernel-partial-warps"
+    category = Category.DIVERGENCE
+    reads = Reads(r"launch__", "LaunchStats", "block sizes")
+    explanation = """
 What it found
     The blocks have fewer threads than a warp has lanes, or a number of threads that is not a multiple of it.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from parsers.model import KernelProfile
 from rules.findings.base import Category, Remedy, Severity, rule
 from rules.kernels.checks.compute import SATURATED_PIPE_PERCENT, Pipe, instruction_pipes, pipes
@@ -30,12 +28,12 @@ _MAY_BE_THE_WORK = frozenset({"fma", "alu"})
 class KernelPipeSaturated(KernelRule):
     """One pipe runs at its limit."""
 
-    id: ClassVar[str] = "kernel-pipe-saturated"
-    category: ClassVar[Category] = Category.PIPE_SATURATED
-    reads: ClassVar[Reads] = Reads(
+    id = "kernel-pipe-saturated"
+    category = Category.PIPE_SATURATED
+    reads = Reads(
         r"inst_executed_pipe_\w+\.avg\.pct|__pipe_\w+_cycles_active", "ComputeWorkloadAnalysis", "pipes"
     )
-    explanation: ClassVar[str] = """
+    explanation = """
 What it found
     One arithmetic pipe of the SMs works at 80 % of its peak or more and sets the pace of the kernel.
 

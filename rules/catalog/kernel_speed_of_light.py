@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from parsers.model import KernelProfile
 from parsers.model.units import percent
 from rules.findings.base import Category, Remedy, Severity, rule
@@ -71,15 +69,15 @@ _FOR_RELEASE = (
 class KernelSpeedOfLight(KernelRule):
     """The main verdict about each kernel."""
 
-    id: ClassVar[str] = "kernel-speed-of-light"
-    category: ClassVar[Category] = Category.LATENCY_BOUND
-    reads: ClassVar[Reads] = Reads(
+    id = "kernel-speed-of-light"
+    category = Category.LATENCY_BOUND
+    reads = Reads(
         r"^sm__throughput|^(gpu|dram|l1tex|lts)__\w*throughput\.avg\.pct_of_peak",
         "SpeedOfLight",
         "throughput",
     )
-    is_verdict: ClassVar[bool] = True
-    explanation: ClassVar[str] = """
+    is_verdict = True
+    explanation = """
 What it found
     What sets the pace of a kernel: the memory system, the arithmetic units, both, plain waiting, or a grid with
     fewer blocks than the GPU has SMs.

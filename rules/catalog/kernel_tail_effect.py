@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from parsers.model import KernelProfile
 from rules.findings.base import Category, remedy, rule
 from rules.kernels.checks.launch import idle_share_of_tail
@@ -20,10 +18,10 @@ HELD_SHARE = 0.8
 class KernelTailEffect(KernelRule):
     """A partly filled last wave takes a large part of the time."""
 
-    id: ClassVar[str] = "kernel-tail-effect"
-    category: ClassVar[Category] = Category.TAIL_EFFECT
-    reads: ClassVar[Reads] = Reads(r"launch__waves", "LaunchStats", "waves of blocks")
-    explanation: ClassVar[str] = """
+    id = "kernel-tail-effect"
+    category = Category.TAIL_EFFECT
+    reads = Reads(r"launch__waves", "LaunchStats", "waves of blocks")
+    explanation = """
 What it found
     The blocks do not fit on the GPU at once, and the last group fills only part of it.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from parsers.model import KernelProfile
 from rules.findings.base import Category, remedy, rule
 from rules.kernels.checks.memory import global_waste, needed_of_dram
@@ -27,14 +25,14 @@ L1_HIT = "l1tex__t_sector_pipe_lsu_mem_global_op_ld_hit_rate.pct"
 class KernelUncoalescedAccess(KernelRule):
     """Global memory accesses that need more sectors than their data."""
 
-    id: ClassVar[str] = "kernel-uncoalesced-access"
-    category: ClassVar[Category] = Category.UNCOALESCED_ACCESS
-    reads: ClassVar[Reads] = Reads(
+    id = "kernel-uncoalesced-access"
+    category = Category.UNCOALESCED_ACCESS
+    reads = Reads(
         r"theoretical_sectors_global|t_sectors_pipe_lsu_mem_global|average_t_sectors",
         "SourceCounters",
         "sectors per request",
     )
-    explanation: ClassVar[str] = """
+    explanation = """
 What it found
     The 32 threads of a warp read or write addresses that are not adjacent, so the memory moves whole 32-byte sectors
     of which only part is used.

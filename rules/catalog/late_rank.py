@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -29,10 +28,10 @@ MAX_EVIDENCE = 20
 class LateRank(Rule):
     """Waiting inside collectives for the rank that arrives last."""
 
-    id: ClassVar[str] = "late-rank"
-    category: ClassVar[Category] = Category.STRAGGLER
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.COLLECTIVES, Need.SEVERAL_RANKS})
-    explanation: ClassVar[str] = """
+    id = "late-rank"
+    category = Category.STRAGGLER
+    needs = frozenset({Need.GPU_EVENTS, Need.COLLECTIVES, Need.SEVERAL_RANKS})
+    explanation = """
 What it found
     The same rank, or the same few, arrive late at the collectives. The others sit in their communication kernels and
     wait.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -74,10 +73,10 @@ class _Launches:
 class LaunchingTooSlowly(Rule):
     """Idle time between kernels that the CPU launches back to back."""
 
-    id: ClassVar[str] = "launching-too-slowly"
-    category: ClassVar[Category] = Category.LAUNCH_BOUND
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS})
-    explanation: ClassVar[str] = """
+    id = "launching-too-slowly"
+    category = Category.LAUNCH_BOUND
+    needs = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS})
+    explanation = """
 What it found
     The CPU is busy launching kernels one after another, and each ends before the next one arrives.
 

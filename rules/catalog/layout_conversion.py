@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -26,9 +25,9 @@ from rules.wording.phrases import counted, of_every_step, part_of_step, share, s
 class LayoutConversion(Rule):
     """Conversions between NCHW and NHWC and other transpositions around convolutions."""
 
-    id: ClassVar[str] = "layout-conversion"
-    category: ClassVar[Category] = Category.LAYOUT_CONVERSION
-    explanation: ClassVar[str] = """
+    id = "layout-conversion"
+    category = Category.LAYOUT_CONVERSION
+    explanation = """
 What it found
     The GPU spends time on kernels that only rearrange tensors, such as nchwToNhwcKernel and batched_transpose.
 

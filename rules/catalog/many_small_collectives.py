@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -44,10 +43,10 @@ MANY_A_STEP = threshold(
 class ManySmallCollectives(Rule):
     """Collectives so small that only their number costs time."""
 
-    id: ClassVar[str] = "many-small-collectives"
-    category: ClassVar[Category] = Category.COMMUNICATION_LATENCY
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.COLLECTIVES})
-    explanation: ClassVar[str] = """
+    id = "many-small-collectives"
+    category = Category.COMMUNICATION_LATENCY
+    needs = frozenset({Need.GPU_EVENTS, Need.COLLECTIVES})
+    explanation = """
 What it found
     A step sends many small messages between the GPUs.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -118,9 +117,9 @@ _UNKNOWN = ours(
 class MemoryBoundKernels(Rule):
     """Chains of elementwise kernels, and attention that writes its scores to memory."""
 
-    id: ClassVar[str] = "memory-bound-kernels"
-    category: ClassVar[Category] = Category.MEMORY_BOUND_KERNELS
-    explanation: ClassVar[str] = """
+    id = "memory-bound-kernels"
+    category = Category.MEMORY_BOUND_KERNELS
+    explanation = """
 What it found
     Several kernels in a row read a tensor from memory, change each element a little and write it back: additions,
     casts, activations, masks, softmax, normalisation.

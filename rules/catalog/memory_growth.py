@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import ClassVar
 
 from parsers.model.units import percent, size
 from rules.analysis.analysis import Analysis
@@ -22,10 +21,10 @@ del outputs                   # before the next step asks for memory"""
 class MemoryGrowth(Rule):
     """Speaks when what is held after each step rises steadily."""
 
-    id: ClassVar[str] = "memory-growth"
-    category: ClassVar[Category] = Category.MEMORY_GROWTH
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.MEMORY})
-    explanation: ClassVar[str] = """
+    id = "memory-growth"
+    category = Category.MEMORY_GROWTH
+    needs = frozenset({Need.MEMORY})
+    explanation = """
 What it found
     After each step more memory is allocated than after the step before.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -44,10 +43,10 @@ torch.cuda.memory._dump_snapshot("memory.pickle")    # open it beside the trace
 class MemoryNearlyFull(Rule):
     """Peak and fragmentation of GPU memory."""
 
-    id: ClassVar[str] = "memory-nearly-full"
-    category: ClassVar[Category] = Category.MEMORY_PEAK
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.MEMORY})
-    explanation: ClassVar[str] = """
+    id = "memory-nearly-full"
+    category = Category.MEMORY_PEAK
+    needs = frozenset({Need.MEMORY})
+    explanation = """
 What it found
     At its peak the program uses nearly all of the GPU's memory, or has reserved much more than its tensors use.
 

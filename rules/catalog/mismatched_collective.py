@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -26,10 +25,10 @@ padded = torch.nn.functional.pad(part, (0, int(max(sizes)) - len(part)))"""
 class MismatchedCollective(Rule):
     """Speaks of the first collective of each group for which the ranks do not call the same."""
 
-    id: ClassVar[str] = "mismatched-collective"
-    category: ClassVar[Category] = Category.HANG
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.FLIGHT_RECORDER})
-    explanation: ClassVar[str] = """
+    id = "mismatched-collective"
+    category = Category.HANG
+    needs = frozenset({Need.FLIGHT_RECORDER})
+    explanation = """
 What it found
     At one point in a group's sequence of collectives, ranks call different ones, or the same one with different sizes
     or types.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.cpu_time import collectives_on_cpu
@@ -23,10 +22,10 @@ model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[local_rank]
 class NoCommunication(Rule):
     """A distributed run without a single collective."""
 
-    id: ClassVar[str] = "no-communication"
-    category: ClassVar[Category] = Category.EXPOSED_COMMUNICATION
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.SEVERAL_RANKS})
-    explanation: ClassVar[str] = """
+    id = "no-communication"
+    category = Category.EXPOSED_COMMUNICATION
+    needs = frozenset({Need.GPU_EVENTS, Need.SEVERAL_RANKS})
+    explanation = """
 What it found
     Several ranks were recorded, and none of them ran a communication kernel.
 

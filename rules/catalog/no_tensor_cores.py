@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -31,9 +30,9 @@ FULL_PRECISION = ("fp32", None)
 class NoTensorCores(Rule):
     """FP32 matrix products and convolutions on a GPU with tensor cores."""
 
-    id: ClassVar[str] = "no-tensor-cores"
-    category: ClassVar[Category] = Category.NO_TENSOR_CORES
-    explanation: ClassVar[str] = """
+    id = "no-tensor-cores"
+    category = Category.NO_TENSOR_CORES
+    explanation = """
 What it found
     Matrix products or convolutions run on the ordinary FP32 units, although this GPU has tensor cores.
 

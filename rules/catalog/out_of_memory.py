@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from parsers.model.units import size
 from rules.analysis.analysis import Analysis
@@ -29,10 +28,10 @@ os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"    # before t
 class OutOfMemory(Rule):
     """Speaks of every allocation that the snapshot says failed."""
 
-    id: ClassVar[str] = "out-of-memory"
-    category: ClassVar[Category] = Category.OUT_OF_MEMORY
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.ALLOCATIONS})
-    explanation: ClassVar[str] = """
+    id = "out-of-memory"
+    category = Category.OUT_OF_MEMORY
+    needs = frozenset({Need.ALLOCATIONS})
+    explanation = """
 What it found
     The allocator could not get the memory the program requested.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -53,10 +52,10 @@ rms_kernel[(rows,)](x, w, y, columns, BLOCK=triton.next_power_of_2(columns), num
 class OwnKernels(Rule):
     """Long kernels that the program launches itself, with few warps on each SM."""
 
-    id: ClassVar[str] = "own-kernels"
-    category: ClassVar[Category] = Category.LOW_OCCUPANCY
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS, Need.CPU_EVENTS})
-    explanation: ClassVar[str] = """
+    id = "own-kernels"
+    category = Category.LOW_OCCUPANCY
+    needs = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS, Need.CPU_EVENTS})
+    explanation = """
 What it found
     Kernels of the program's own (Triton, CUDA C++) take a good part of the time, and their launches leave at least half
     of the places for warps on each SM empty.

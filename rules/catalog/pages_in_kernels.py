@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -48,10 +47,10 @@ class _Waiting:
 class PagesInKernels(Rule):
     """Page faults inside kernels."""
 
-    id: ClassVar[str] = "pages-in-kernels"
-    category: ClassVar[Category] = Category.COPY_H2D
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
-    explanation: ClassVar[str] = """
+    id = "pages-in-kernels"
+    category = Category.COPY_H2D
+    needs = frozenset({Need.GPU_EVENTS})
+    explanation = """
 What it found
     While kernels run, pages of unified (managed) memory move from the host to the GPU.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
 
 import numpy as np
 
@@ -30,10 +29,10 @@ UNKNOWN = "Which stages have more layers than others, if all are busy all the ti
 class PipelineBubble(Rule):
     """Time in which stages have nothing to do, because work has not reached them or has left them."""
 
-    id: ClassVar[str] = "pipeline-bubble"
-    category: ClassVar[Category] = Category.PIPELINE_BUBBLE
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.COLLECTIVES})
-    explanation: ClassVar[str] = """
+    id = "pipeline-bubble"
+    category = Category.PIPELINE_BUBBLE
+    needs = frozenset({Need.GPU_EVENTS, Need.COLLECTIVES})
+    explanation = """
 What it found
     The GPUs are stages of a pipeline, and some of them have nothing to do while the others work.
 

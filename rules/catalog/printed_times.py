@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from parsers.model import Trace
 from parsers.model.late.regex import regex
@@ -57,10 +56,10 @@ _CULPRITS = {
 class PrintedTimes(Rule):
     """Information: where the time goes by the tables that a profiler printed."""
 
-    id: ClassVar[str] = "printed-times"
-    category: ClassVar[Category] = Category.WHAT_WAS_RECORDED
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.PRINTED_TIMES})
-    explanation: ClassVar[str] = f"""
+    id = "printed-times"
+    category = Category.WHAT_WAS_RECORDED
+    needs = frozenset({Need.PRINTED_TIMES})
+    explanation = f"""
 What it found
     A profiler printed how long each kernel, copy, call, operator or function took in all.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from parsers.model.units import NS_PER_MS, duration, percent
 from rules.analysis.analysis import Analysis
@@ -27,10 +26,10 @@ proton.finalize()"""
 class ProfiledTimes(Rule):
     """Information: where the GPU's time goes, by kernel and by scope."""
 
-    id: ClassVar[str] = "profiled-times"
-    category: ClassVar[Category] = Category.WHAT_WAS_RECORDED
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.KERNEL_TIMES})
-    explanation: ClassVar[str] = f"""
+    id = "profiled-times"
+    category = Category.WHAT_WAS_RECORDED
+    needs = frozenset({Need.KERNEL_TIMES})
+    explanation = f"""
 What it found
     A profile states how long each kernel ran in all, and which scope or line launched it.
 

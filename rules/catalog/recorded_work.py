@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar
 
 from parsers.model.units import NS_PER_S, duration, operations, percent, size
 from rules.analysis.analysis import Analysis
@@ -33,10 +32,10 @@ prof.export_chrome_trace("trace.json")"""
 class RecordedWorkOfOperators(Rule):
     """Information: which operators have most to compute."""
 
-    id: ClassVar[str] = "recorded-work"
-    category: ClassVar[Category] = Category.WHAT_WAS_RECORDED
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.EXECUTION_TRACE})
-    explanation: ClassVar[str] = f"""
+    id = "recorded-work"
+    category = Category.WHAT_WAS_RECORDED
+    needs = frozenset({Need.EXECUTION_TRACE})
+    explanation = f"""
 What it found
     An execution trace lists every operator that ran, with the shapes and types of its inputs.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -43,9 +42,9 @@ _CODE = """with torch.profiler.profile(with_stack=False, profile_memory=False, r
 class RecordingSlowsHost(Rule):
     """The profiler's own work, and options that make every operator slower."""
 
-    id: ClassVar[str] = "recording-slows-host"
-    category: ClassVar[Category] = Category.RECORDING_OVERHEAD
-    explanation: ClassVar[str] = """
+    id = "recording-slows-host"
+    category = Category.RECORDING_OVERHEAD
+    explanation = """
 What it found
     The profiler takes part of the time it measures.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -44,10 +43,10 @@ _CODE = """# py-spy record --threads --format speedscope --output cpu.json -- py
 class SampledCpu(Rule):
     """Information: where samples saw the CPU, by the deepest frame of the user's own code."""
 
-    id: ClassVar[str] = "sampled-cpu"
-    category: ClassVar[Category] = Category.WHAT_WAS_RECORDED
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.SAMPLED_STACKS})
-    explanation: ClassVar[str] = f"""
+    id = "sampled-cpu"
+    category = Category.WHAT_WAS_RECORDED
+    needs = frozenset({Need.SAMPLED_STACKS})
+    explanation = f"""
 What it found
     A CPU profiler sampled call stacks, which show where your own functions spend the time.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -50,10 +49,10 @@ _TITLES = {
 class SampledMetrics(Rule):
     """Information: what limits the kernels, by sampled GPU metrics."""
 
-    id: ClassVar[str] = "sampled-metrics"
-    category: ClassVar[Category] = Category.KERNEL_LIMITS
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_OPERATIONS, Need.GPU_METRICS})
-    explanation: ClassVar[str] = f"""
+    id = "sampled-metrics"
+    category = Category.KERNEL_LIMITS
+    needs = frozenset({Need.GPU_OPERATIONS, Need.GPU_METRICS})
+    explanation = f"""
 What it found
     GPU metrics were sampled while kernels ran, and show what limits those that run long enough.
 

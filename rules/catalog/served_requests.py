@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -42,10 +41,10 @@ class _Served:
 class ServedRequests(Rule):
     """Information: how long requests to an inference server take, and where."""
 
-    id: ClassVar[str] = "served-requests"
-    category: ClassVar[Category] = Category.WHAT_WAS_RECORDED
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.SERVED_REQUESTS})
-    explanation: ClassVar[str] = f"""
+    id = "served-requests"
+    category = Category.WHAT_WAS_RECORDED
+    needs = frozenset({Need.SERVED_REQUESTS})
+    explanation = f"""
 What it found
     A model server recorded when each request was received, queued and computed.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -23,10 +22,10 @@ from rules.wording.phrases import counted
 class ShortKernelsInGraph(Rule):
     """What a graph cannot take away: the start of each kernel on the GPU."""
 
-    id: ClassVar[str] = "short-kernels-in-graph"
-    category: ClassVar[Category] = Category.LAUNCH_BOUND
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
-    explanation: ClassVar[str] = """
+    id = "short-kernels-in-graph"
+    category = Category.LAUNCH_BOUND
+    needs = frozenset({Need.GPU_EVENTS})
+    explanation = """
 What it found
     A CUDA graph, or another launch of many kernels at once, whose kernels are so short that much of the time passes
     between them.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from parsers.model.units import duration, three_digits
 from rules.analysis.analysis import Analysis
@@ -22,9 +21,9 @@ _CODE = """schedule = torch.profiler.schedule(wait=1, warmup=2, active=5)   # wa
 class SlowFirstStep(Rule):
     """A slow first step in the middle of a run."""
 
-    id: ClassVar[str] = "slow-first-step"
-    category: ClassVar[Category] = Category.RECORDING_OVERHEAD
-    explanation: ClassVar[str] = """
+    id = "slow-first-step"
+    category = Category.RECORDING_OVERHEAD
+    explanation = """
 What it found
     The first recorded step is slower than the later ones, although the program had run steps before it.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -29,10 +28,10 @@ MAX_NAMED = 3
 class SlowOperators(Rule):
     """Time in operators that are far below the roof that their shapes and types set."""
 
-    id: ClassVar[str] = "slow-operators"
-    category: ClassVar[Category] = Category.SLOW_OPERATOR
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS, Need.SHAPES})
-    explanation: ClassVar[str] = """
+    id = "slow-operators"
+    category = Category.SLOW_OPERATOR
+    needs = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS, Need.SHAPES})
+    explanation = """
 What it found
     An operator takes many times as long as the GPU needs to read its inputs and write its output.
 

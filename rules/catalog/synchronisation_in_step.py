@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -48,10 +47,10 @@ _SEARCHES = ("search for values (nonzero, x[mask])", "searches for values (nonze
 class SynchronisationInStep(Rule):
     """Idle time caused by blocking calls and scalar read-backs."""
 
-    id: ClassVar[str] = "synchronisation-in-step"
-    category: ClassVar[Category] = Category.SYNCHRONIZATION
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS, Need.API_CALLS})
-    explanation: ClassVar[str] = """
+    id = "synchronisation-in-step"
+    category = Category.SYNCHRONIZATION
+    needs = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS, Need.API_CALLS})
+    explanation = """
 What it found
     The CPU stops and waits until the GPU has finished: torch.cuda.synchronize(), .item(), .cpu(), printing a
     tensor, an if on a tensor, nonzero, a blocking copy.

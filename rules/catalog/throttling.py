@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from parsers.model.names.devices import device_name
 from parsers.model.units import percent, three_digits
@@ -34,10 +33,10 @@ _THERMAL = (Limit.THERMAL, Limit.HW_THERMAL)
 class Throttling(Rule):
     """Speaks when a device log says that a limit held the clock down while the GPU worked."""
 
-    id: ClassVar[str] = "throttling"
-    category: ClassVar[Category] = Category.THROTTLING
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.CLOCKS})
-    explanation: ClassVar[str] = """
+    id = "throttling"
+    category = Category.THROTTLING
+    needs = frozenset({Need.GPU_EVENTS, Need.CLOCKS})
+    explanation = """
 What it found
     While the GPU worked, a limit held its clock below the highest one: power, temperature, a slowdown requested by
     the hardware, or a setting.

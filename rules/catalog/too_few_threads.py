@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -49,9 +48,9 @@ update_kernel[(triton.cdiv(count, 1024),)](data, count, BLOCK=1024)   # many pro
 class TooFewThreads(Rule):
     """Kernels whose grid and blocks leave most of the GPU empty."""
 
-    id: ClassVar[str] = "too-few-threads"
-    category: ClassVar[Category] = Category.SMALL_GRID
-    explanation: ClassVar[str] = """
+    id = "too-few-threads"
+    category = Category.SMALL_GRID
+    explanation = """
 What it found
     Long-running kernels are launched with a few blocks, or with blocks of a few threads.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -48,9 +47,9 @@ MIN_KERNEL_SHARE = 0.05  # ... and at least this part of the window
 class UnevenSteps(Rule):
     """Steady steps whose time varies, and kernels whose time varies with the same name."""
 
-    id: ClassVar[str] = "uneven-steps"
-    category: ClassVar[Category] = Category.VARIABILITY
-    explanation: ClassVar[str] = """
+    id = "uneven-steps"
+    category = Category.VARIABILITY
+    explanation = """
 What it found
     Some steps take much longer than most, or one kernel takes very different times.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
@@ -21,10 +20,10 @@ from rules.wording.phrases import share, without_stacks
 class WaitingForData(Rule):
     """Idle time while a data loader or an input region runs."""
 
-    id: ClassVar[str] = "waiting-for-data"
-    category: ClassVar[Category] = Category.INPUT_BOUND
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS, Need.CPU_EVENTS})
-    explanation: ClassVar[str] = """
+    id = "waiting-for-data"
+    category = Category.INPUT_BOUND
+    needs = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS, Need.CPU_EVENTS})
+    explanation = """
 What it found
     The GPU has nothing to do while the program fetches or prepares the next batch.
 

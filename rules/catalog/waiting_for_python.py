@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from parsers.model import Trace
 from parsers.model.names.calls import Call, call_of
@@ -43,10 +42,10 @@ ONE_CULPRIT = 0.8  # of the waiting: then one culprit is all that needs saying
 class WaitingForPython(Rule):
     """Idle time while the CPU is busy with something that launches no GPU work."""
 
-    id: ClassVar[str] = "waiting-for-python"
-    category: ClassVar[Category] = Category.HOST_BOUND
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS})
-    explanation: ClassVar[str] = """
+    id = "waiting-for-python"
+    category = Category.HOST_BOUND
+    needs = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS})
+    explanation = """
 What it found
     The GPU has finished all its work while the CPU does something that gives it none: Python code, tokenising,
     logging, metrics, kernel loading, compilation.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
@@ -28,9 +27,9 @@ with torch.profiler.profile(schedule=schedule, on_trace_ready=write) as prof:
 class WarmUpInRecording(Rule):
     """Leading steps much slower than the later ones."""
 
-    id: ClassVar[str] = "warm-up-in-recording"
-    category: ClassVar[Category] = Category.WARM_UP
-    explanation: ClassVar[str] = """
+    id = "warm-up-in-recording"
+    category = Category.WARM_UP
+    explanation = """
 What it found
     The first steps of the recording take much longer than the later ones.
 

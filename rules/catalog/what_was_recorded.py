@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from parsers.model import Attribute, EventKind
 from parsers.model.units import duration, percent, size
@@ -47,10 +46,10 @@ _CODE_OR_UNKNOWN = ("What the CPU did was not recorded", "The CPU runs code of i
 class WhatWasRecorded(Rule):
     """Information: why the recording cannot be judged as a run, or which part of it is left out."""
 
-    id: ClassVar[str] = "what-was-recorded"
-    category: ClassVar[Category] = Category.WHAT_WAS_RECORDED
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_OPERATIONS})
-    explanation: ClassVar[str] = """
+    id = "what-was-recorded"
+    category = Category.WHAT_WAS_RECORDED
+    needs = frozenset({Need.GPU_OPERATIONS})
+    explanation = """
 What it found
     The recording does not show the program at work: parts of it are in different units of time, GPU records are
     missing, or it shows a graph being captured, first use, or only a few operations. Or it begins with one long wait,

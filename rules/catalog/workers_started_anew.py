@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -26,10 +25,10 @@ from rules.wording.phrases import share, without_stacks
 class WorkersStartedAnew(Rule):
     """Time in which the worker processes of a data loader end and start."""
 
-    id: ClassVar[str] = "workers-started-anew"
-    category: ClassVar[Category] = Category.INPUT_BOUND
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
-    explanation: ClassVar[str] = """
+    id = "workers-started-anew"
+    category = Category.INPUT_BOUND
+    needs = frozenset({Need.CPU_EVENTS})
+    explanation = """
 What it found
     A DataLoader starts its worker processes again and again, once in each pass over the data.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any
 
 from parsers.model import Trace
 from rules.analysis.analysis import Analysis
@@ -21,9 +21,9 @@ from rules.wording.words import Words
 class CpuRule(Rule):
     """A rule that judges recordings of operators on the CPU in which no GPU worked."""
 
-    category: ClassVar[Category] = Category.HOST_BOUND
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.CPU_EVENTS})
-    steps_needed: ClassVar[int] = MIN_STEPS
+    category = Category.HOST_BOUND
+    needs = frozenset({Need.CPU_EVENTS})
+    steps_needed = MIN_STEPS
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         time = cpu_time(analysis)

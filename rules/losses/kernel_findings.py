@@ -323,8 +323,8 @@ class KernelRule(NeedsMore, Rule):
     id: ClassVar[str]
     category: ClassVar[Category]
     reads: ClassVar[Reads]
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.KERNEL_COUNTERS})
-    is_verdict: ClassVar[bool] = False
+    needs = frozenset({Need.KERNEL_COUNTERS})
+    is_verdict = False
 
     @abstractmethod
     def fault(self, kernel: KernelProfile) -> Fault | None:

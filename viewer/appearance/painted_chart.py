@@ -114,10 +114,10 @@ class PaintedChart(QWidget):
     """
 
     accessible_role = CHART
-    margins: ClassVar[tuple[int, int, int, int]] = (0, 0, 0, 0)
+    margins = (0, 0, 0, 0)
     wanted: ClassVar[tuple[int, int]]
-    is_low: ClassVar[bool] = False  # never higher than it wants to be
-    is_smooth: ClassVar[bool] = True  # bars have sharp edges instead
+    is_low = False  # never higher than it wants to be
+    is_smooth = True  # bars have sharp edges instead
 
     def __init__(self, name: str) -> None:
         super().__init__()

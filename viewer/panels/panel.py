@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QResizeEvent, QShowEvent
@@ -32,14 +32,14 @@ class Panel(QWidget):
     ``refresh`` when it is visible and what it shows is out of date.
     """
 
-    title: ClassVar[str] = ""
-    lacks: ClassVar[str] = ""  # where it has no data: what is missing, and which recording has it
-    order: ClassVar[int] = 0  # among the tabs
-    follows_step: ClassVar[bool] = False
-    follows_area: ClassVar[bool] = False
-    says_whole_run: ClassVar[bool] = False  # does not follow the chosen step, and says so
-    of_selection: ClassVar[bool] = False  # shows what is selected, and nothing until something is
-    has_families: ClassVar[bool] = False  # can show families instead of single kernels
+    title = ""
+    lacks = ""  # where it has no data: what is missing, and which recording has it
+    order = 0  # among the tabs
+    follows_step = False
+    follows_area = False
+    says_whole_run = False  # does not follow the chosen step, and says so
+    of_selection = False  # shows what is selected, and nothing until something is
+    has_families = False  # can show families instead of single kernels
     tables: tuple[TableView, ...] = ()
     tables_shown = Signal()  # another one of them, or none, is visible now
     typed = Signal(str)  # into a table: it belongs into the filter

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from parsers.csv_tables import CsvTable, header_of, plain, read_csv
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.model import BOOL, F64, I64, Counter, Effect, Excessive, Malformed, Progress, Trace
 from parsers.model.arrays import rows_by
 from parsers.model.builder import MAX_DEVICES, TraceBuilder
@@ -24,16 +22,16 @@ _FARTHEST_S = 1 << 33
 
 
 @parser
-class AmdSmiLog:
+class AmdSmiLog(Parser):
     """Recognised by a column for the GPU and at least two columns of these tools."""
 
-    format: ClassVar[str] = "amd-smi-log"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "amd-smi and rocm-smi"
-    files: ClassVar[str] = "logs as CSV, as counters"
-    suffixes: ClassVar[tuple[str, ...]] = (".csv",)
-    priority: ClassVar[int] = 68
-    version: ClassVar[int] = 2
+    format = "amd-smi-log"
+    accompanies = True
+    title = "amd-smi and rocm-smi"
+    files = "logs as CSV, as counters"
+    suffixes = (".csv",)
+    priority = 68
+    version = 2
 
     def recognises(self, source: Source) -> bool:
         header = header_of(source.head)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.model import ArgumentSource, Progress, Rank, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
@@ -18,15 +18,15 @@ _BYTES_AN_EVENT = 300
 
 
 @parser
-class Rocpd:
+class Rocpd(Parser):
     """Recognised as a SQLite database with tables such as "rocpd_info_agent"."""
 
-    format: ClassVar[str] = "rocpd"
-    title: ClassVar[str] = "ROCm"
-    files: ClassVar[str] = "databases of rocprofv3 (rocpd)"
-    suffixes: ClassVar[tuple[str, ...]] = (".db",)
-    priority: ClassVar[int] = 24
-    version: ClassVar[int] = 3
+    format = "rocpd"
+    title = "ROCm"
+    files = "databases of rocprofv3 (rocpd)"
+    suffixes = (".db",)
+    priority = 24
+    version = 3
 
     def recognises(self, source: Source) -> bool:
         from parsers.sqlite.listed import tables_of

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.model import Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 
@@ -20,15 +20,15 @@ _NAME = ("name",)
 
 
 @parser
-class RocprofDatabase:
+class RocprofDatabase(Parser):
     """Recognised as a SQLite database with rocprof's table of dispatches, or of operations and HIP or HSA calls."""
 
-    format: ClassVar[str] = "rocprof-db"
-    title: ClassVar[str] = "ROCm"
-    files: ClassVar[str] = "databases of rocprof"
-    suffixes: ClassVar[tuple[str, ...]] = (".db",)
-    priority: ClassVar[int] = 26
-    version: ClassVar[int] = 5
+    format = "rocprof-db"
+    title = "ROCm"
+    files = "databases of rocprof"
+    suffixes = (".db",)
+    priority = 26
+    version = 5
 
     def recognises(self, source: Source) -> bool:
         from parsers.sqlite.listed import tables_of

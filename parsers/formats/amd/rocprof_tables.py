@@ -9,10 +9,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import field
 from pathlib import PurePath
-from typing import ClassVar
 
 from parsers.csv_tables import CsvTable, has_columns, plain, read_csv
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.unpacking_limit import require_memory
 from parsers.model import Progress, Trace
 from parsers.model.builder import TraceBuilder
@@ -40,15 +39,15 @@ _BYTES_AN_EVENT = 600
 
 
 @parser
-class RocprofTables:
+class RocprofTables(Parser):
     """Recognised by the names of its columns."""
 
-    format: ClassVar[str] = "rocprof-csv"
-    title: ClassVar[str] = "ROCm"
-    files: ClassVar[str] = "tables of rocprof, rocprofv3 and rocprofiler-compute"
-    suffixes: ClassVar[tuple[str, ...]] = (".csv",)
-    priority: ClassVar[int] = 55
-    version: ClassVar[int] = 4
+    format = "rocprof-csv"
+    title = "ROCm"
+    files = "tables of rocprof, rocprofv3 and rocprofiler-compute"
+    suffixes = (".csv",)
+    priority = 55
+    version = 4
 
     def recognises(self, source: Source) -> bool:
         head = source.head

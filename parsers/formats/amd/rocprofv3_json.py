@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.signatures import USUAL_GROWTH
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
@@ -17,15 +15,14 @@ _BYTES_A_RECORD, _BYTES_AN_EVENT = 350, 350
 
 
 @parser
-class Rocprofv3Json:
+class Rocprofv3Json(Parser):
     """Recognised by its outermost key."""
 
-    format: ClassVar[str] = "rocprofv3-json"
-    title: ClassVar[str] = "ROCm"
-    files: ClassVar[str] = "JSON of rocprofv3"
-    suffixes: ClassVar[tuple[str, ...]] = (".json",)
-    priority: ClassVar[int] = 45
-    version: ClassVar[int] = 1
+    format = "rocprofv3-json"
+    title = "ROCm"
+    files = "JSON of rocprofv3"
+    suffixes = (".json",)
+    priority = 45
 
     def recognises(self, source: Source) -> bool:
         return _START.match(source.head) is not None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import ClassVar
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.model import ArgumentSource, Progress, Trace, TraceInput
 from parsers.sqlite.listed import tables_of
 
@@ -14,16 +14,16 @@ _TABLES = frozenset({"rocpd_api", "rocpd_op"})
 
 
 @parser
-class RocmProfileData:
+class RocmProfileData(Parser):
     """Recognised as a SQLite database with a table of calls or operations of rocmProfileData."""
 
-    format: ClassVar[str] = "rpd"
-    title: ClassVar[str] = "ROCm"
-    files: ClassVar[str] = "databases of rocmProfileData"
-    suffixes: ClassVar[tuple[str, ...]] = (".rpd",)
+    format = "rpd"
+    title = "ROCm"
+    files = "databases of rocmProfileData"
+    suffixes = (".rpd",)
     media_types: ClassVar[Mapping[str, str]] = {".rpd": "application/x-rocm-profile-data"}
-    priority: ClassVar[int] = 25
-    version: ClassVar[int] = 2
+    priority = 25
+    version = 2
 
     def recognises(self, source: Source) -> bool:
         return bool(_TABLES & tables_of(source))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from parsers.files.base import HEAD_BYTES, Source, parser
+from parsers.files.base import HEAD_BYTES, Parser, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Progress, Trace
@@ -16,15 +14,15 @@ _MAX_BYTES = 128 << 20
 
 
 @parser
-class CollapsedStacks:
+class CollapsedStacks(Parser):
     """Recognised by its first lines, all of which are stacks with a count, most of several frames."""
 
-    format: ClassVar[str] = "collapsed-stacks"
-    title: ClassVar[str] = "CPU profilers"
-    files: ClassVar[str] = "collapsed stacks (py-spy record -f raw, python -m profiling.sampling --collapsed)"
-    suffixes: ClassVar[tuple[str, ...]] = (".txt", ".folded", ".collapsed", ".raw")
-    priority: ClassVar[int] = 70
-    version: ClassVar[int] = 5
+    format = "collapsed-stacks"
+    title = "CPU profilers"
+    files = "collapsed stacks (py-spy record -f raw, python -m profiling.sampling --collapsed)"
+    suffixes = (".txt", ".folded", ".collapsed", ".raw")
+    priority = 70
+    version = 5
 
     def recognises(self, source: Source) -> bool:
         lines = source.head.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]

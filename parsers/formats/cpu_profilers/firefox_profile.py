@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 import numpy as np
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.model import I64, Effect, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
@@ -59,15 +57,15 @@ class _Profile(msgspec.Struct):
 
 
 @parser
-class FirefoxProfile:
+class FirefoxProfile(Parser):
     """Recognised by what its description says, or by its tables."""
 
-    format: ClassVar[str] = "firefox-profile"
-    title: ClassVar[str] = "CPU profilers"
-    files: ClassVar[str] = "Firefox Profiler's JSON (python -m profiling.sampling --gecko, samply)"
-    suffixes: ClassVar[tuple[str, ...]] = (".json",)
-    priority: ClassVar[int] = 48
-    version: ClassVar[int] = 2
+    format = "firefox-profile"
+    title = "CPU profilers"
+    files = "Firefox Profiler's JSON (python -m profiling.sampling --gecko, samply)"
+    suffixes = (".json",)
+    priority = 48
+    version = 2
 
     def recognises(self, source: Source) -> bool:
         head = source.head

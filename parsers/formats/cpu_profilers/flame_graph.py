@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import unescape
 from operator import itemgetter
-from typing import ClassVar
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Malformed, Progress, Trace
@@ -29,15 +28,15 @@ _Box = tuple[float, int, str, int]  # where it begins, its depth, its name, its 
 
 
 @parser
-class FlameGraph:
+class FlameGraph(Parser):
     """Recognised by the comment that every flame graph begins with."""
 
-    format: ClassVar[str] = "flame-graph"
-    title: ClassVar[str] = "CPU profilers"
-    files: ClassVar[str] = "flame graphs as SVG (py-spy record, perf)"
-    suffixes: ClassVar[tuple[str, ...]] = (".svg",)
-    priority: ClassVar[int] = 64
-    version: ClassVar[int] = 2
+    format = "flame-graph"
+    title = "CPU profilers"
+    files = "flame graphs as SVG (py-spy record, perf)"
+    suffixes = (".svg",)
+    priority = 64
+    version = 2
 
     def recognises(self, source: Source) -> bool:
         return _BEGINS.match(source.head) is not None and any(each in source.head for each in _SAYS)

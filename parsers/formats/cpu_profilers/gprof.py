@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import ClassVar
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.texts import utf8
 from parsers.model import Progress, ResultColumn, ResultTable, Trace
 from parsers.model.late.regex import regex
@@ -26,16 +25,15 @@ _COLUMNS = (
 
 
 @parser
-class Gprof:
+class Gprof(Parser):
     """Recognised by the header of the flat profile."""
 
-    format: ClassVar[str] = "gprof"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "CPU profilers"
-    files: ClassVar[str] = "output of gprof"
-    suffixes: ClassVar[tuple[str, ...]] = (".txt",)
-    priority: ClassVar[int] = 59
-    version: ClassVar[int] = 1
+    format = "gprof"
+    accompanies = True
+    title = "CPU profilers"
+    files = "output of gprof"
+    suffixes = (".txt",)
+    priority = 59
 
     def recognises(self, source: Source) -> bool:
         head = utf8(source.head)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import ClassVar
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.texts import utf8
 from parsers.model import Progress, ResultColumn, ResultTable, Trace
 from parsers.model.late.dataclass import dataclass
@@ -76,16 +75,16 @@ class _Action:
 
 
 @parser
-class LightningReport:
+class LightningReport(Parser):
     """Recognised by the header of the simple profiler, or by the lines above the tables of the advanced one."""
 
-    format: ClassVar[str] = "lightning-report"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "PyTorch Lightning"
-    files: ClassVar[str] = "reports of its simple and advanced profilers"
-    suffixes: ClassVar[tuple[str, ...]] = (".txt", ".log")
-    priority: ClassVar[int] = 55  # before cProfile, whose tables the advanced one prints
-    version: ClassVar[int] = 2
+    format = "lightning-report"
+    accompanies = True
+    title = "PyTorch Lightning"
+    files = "reports of its simple and advanced profilers"
+    suffixes = (".txt", ".log")
+    priority = 55  # before cProfile, whose tables the advanced one prints
+    version = 2
 
     def recognises(self, source: Source) -> bool:
         return any(_is_report(each.decode("latin-1")) for each in source.printed)

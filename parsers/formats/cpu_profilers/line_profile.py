@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import ClassVar
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.texts import utf8
 from parsers.model import Progress, ResultColumn, ResultTable, Trace
 from parsers.model.late.dataclass import dataclass
@@ -42,16 +41,15 @@ class _Function:
 
 
 @parser
-class LineProfile:
+class LineProfile(Parser):
     """Recognised by the header of its tables."""
 
-    format: ClassVar[str] = "line-profile"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "CPU profilers"
-    files: ClassVar[str] = "output of line_profiler"
-    suffixes: ClassVar[tuple[str, ...]] = (".txt",)
-    priority: ClassVar[int] = 56  # before cProfile's tables, which some programs print above
-    version: ClassVar[int] = 1
+    format = "line-profile"
+    accompanies = True
+    title = "CPU profilers"
+    files = "output of line_profiler"
+    suffixes = (".txt",)
+    priority = 56  # before cProfile's tables, which some programs print above
 
     def recognises(self, source: Source) -> bool:
         return any(

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import ClassVar
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.model import Progress, ResultColumn, ResultTable, Trace
 from parsers.model.late.regex import regex
 from parsers.model.results import Cell, TimeOf, Totals
@@ -23,16 +22,15 @@ _MODE = regex(r"\[[.kuHg]\] ")
 
 
 @parser
-class PerfReport:
+class PerfReport(Parser):
     """Recognised by the header of its table, which is a comment with the names of its columns."""
 
-    format: ClassVar[str] = "perf-report"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "CPU profilers"
-    files: ClassVar[str] = "output of perf report --stdio"
-    suffixes: ClassVar[tuple[str, ...]] = (".txt",)
-    priority: ClassVar[int] = 59
-    version: ClassVar[int] = 1
+    format = "perf-report"
+    accompanies = True
+    title = "CPU profilers"
+    files = "output of perf report --stdio"
+    suffixes = (".txt",)
+    priority = 59
 
     def recognises(self, source: Source) -> bool:
         return b"Symbol" in source.head and _HEADER.search(source.head.decode("latin-1")) is not None

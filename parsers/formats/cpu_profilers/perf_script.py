@@ -6,11 +6,10 @@ import re
 from array import array
 from collections.abc import Iterator
 from dataclasses import field
-from typing import ClassVar
 
 import numpy as np
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, Malformed, Progress, Trace
@@ -58,15 +57,15 @@ class _Thread:
 
 
 @parser
-class PerfScript:
+class PerfScript(Parser):
     """Recognised by the first line of a sample and a frame below it."""
 
-    format: ClassVar[str] = "perf-script"
-    title: ClassVar[str] = "CPU profilers"
-    files: ClassVar[str] = "output of perf script"
-    suffixes: ClassVar[tuple[str, ...]] = (".txt", ".perf")
-    priority: ClassVar[int] = 49
-    version: ClassVar[int] = 2
+    format = "perf-script"
+    title = "CPU profilers"
+    files = "output of perf script"
+    suffixes = (".txt", ".perf")
+    priority = 49
+    version = 2
 
     def recognises(self, source: Source) -> bool:
         lines = source.head.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]

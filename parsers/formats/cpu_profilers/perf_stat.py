@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.texts import utf8
 from parsers.model import Progress, ResultColumn, ResultTable, Trace
 from parsers.model.late.regex import regex
@@ -29,16 +28,15 @@ _TOLD = {"CPUs utilized": "{} CPUs busy", "insn per cycle": "{} instructions a c
 
 
 @parser
-class PerfStat:
+class PerfStat(Parser):
     """Recognised by the line above the counts."""
 
-    format: ClassVar[str] = "perf-stat"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "CPU profilers"
-    files: ClassVar[str] = "output of perf stat"
-    suffixes: ClassVar[tuple[str, ...]] = (".txt", ".log")
-    priority: ClassVar[int] = 66
-    version: ClassVar[int] = 1
+    format = "perf-stat"
+    accompanies = True
+    title = "CPU profilers"
+    files = "output of perf stat"
+    suffixes = (".txt", ".log")
+    priority = 66
 
     def recognises(self, source: Source) -> bool:
         return any(

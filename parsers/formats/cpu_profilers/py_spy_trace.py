@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import msgspec
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.model import Lane, LaneKind, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
@@ -40,15 +40,14 @@ class _Mark(msgspec.Struct):
 
 
 @parser
-class PySpyTrace:
+class PySpyTrace(Parser):
     """Recognised by the category of its first event."""
 
-    format: ClassVar[str] = "py-spy-trace"
-    title: ClassVar[str] = "CPU profilers"
-    files: ClassVar[str] = "Chrome traces of py-spy"
-    suffixes: ClassVar[tuple[str, ...]] = (".json",)
-    priority: ClassVar[int] = 60  # before other Chrome traces
-    version: ClassVar[int] = 1
+    format = "py-spy-trace"
+    title = "CPU profilers"
+    files = "Chrome traces of py-spy"
+    suffixes = (".json",)
+    priority = 60  # before other Chrome traces
 
     def recognises(self, source: Source) -> bool:
         return _START.match(source.head) is not None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from parsers.data_marshal import NoData, loads
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.texts import utf8
 from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace
 from parsers.model.late.dataclass import dataclass
@@ -43,16 +43,16 @@ class _Function:
 
 
 @parser
-class PythonProfile:
+class PythonProfile(Parser):
     """Recognised by the header of the printed table, or by a saved dictionary whose keys are (file, line, function)."""
 
-    format: ClassVar[str] = "python-profile"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "CPU profilers"
-    files: ClassVar[str] = "cProfile, as text and as saved for pstats"
-    suffixes: ClassVar[tuple[str, ...]] = (".prof", ".pstats", ".txt")
-    priority: ClassVar[int] = 57  # before the tables of torch.utils.bottleneck, which prints both
-    version: ClassVar[int] = 4
+    format = "python-profile"
+    accompanies = True
+    title = "CPU profilers"
+    files = "cProfile, as text and as saved for pstats"
+    suffixes = (".prof", ".pstats", ".txt")
+    priority = 57  # before the tables of torch.utils.bottleneck, which prints both
+    version = 4
 
     def recognises(self, source: Source) -> bool:
         if _SAVED.match(source.head) or any(_HEADER.encode() in each for each in source.printed):

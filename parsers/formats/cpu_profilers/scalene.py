@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 import msgspec
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.decoders import from_json
 from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace
 from parsers.model.late.regex import regex
@@ -56,16 +55,15 @@ class _Profile(msgspec.Struct):
 
 
 @parser
-class Scalene:
+class Scalene(Parser):
     """Recognised by its first key."""
 
-    format: ClassVar[str] = "scalene"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "CPU profilers"
-    files: ClassVar[str] = "Scalene's JSON"
-    suffixes: ClassVar[tuple[str, ...]] = (".json",)
-    priority: ClassVar[int] = 46
-    version: ClassVar[int] = 1
+    format = "scalene"
+    accompanies = True
+    title = "CPU profilers"
+    files = "Scalene's JSON"
+    suffixes = (".json",)
+    priority = 46
 
     def recognises(self, source: Source) -> bool:
         return _START.match(source.head) is not None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import msgspec
 import numpy as np
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.decoders import from_json
 from parsers.json_records import UNREADABLE
 from parsers.model import I32, Effect, Lane, LaneKind, Malformed, Progress, Trace
@@ -76,15 +76,15 @@ class _File(msgspec.Struct):
 
 
 @parser
-class Speedscope:
+class Speedscope(Parser):
     """Recognised by the name of its schema, or by its profiles."""
 
-    format: ClassVar[str] = "speedscope"
-    title: ClassVar[str] = "CPU profilers"
-    files: ClassVar[str] = "speedscope JSON (py-spy record -f speedscope)"
-    suffixes: ClassVar[tuple[str, ...]] = (".json", ".speedscope")
-    priority: ClassVar[int] = 47
-    version: ClassVar[int] = 4
+    format = "speedscope"
+    title = "CPU profilers"
+    files = "speedscope JSON (py-spy record -f speedscope)"
+    suffixes = (".json", ".speedscope")
+    priority = 47
+    version = 4
 
     def recognises(self, source: Source) -> bool:
         head = source.head

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import io
 import re
-from typing import ClassVar
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, Malformed, Progress, Trace
@@ -22,16 +21,15 @@ _MARK = regex(rb"^(?:# (?:HELP|TYPE) )?DCGM_FI_\w+", re.MULTILINE)
 
 
 @parser
-class DcgmExporter:
+class DcgmExporter(Parser):
     """Recognised by the names of its fields at the start of a line."""
 
-    format: ClassVar[str] = "dcgm-exporter"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "dcgm-exporter"
-    files: ClassVar[str] = "metrics pages, as counters"
-    suffixes: ClassVar[tuple[str, ...]] = (".prom", ".txt")
-    priority: ClassVar[int] = 71
-    version: ClassVar[int] = 1
+    format = "dcgm-exporter"
+    accompanies = True
+    title = "dcgm-exporter"
+    files = "metrics pages, as counters"
+    suffixes = (".prom", ".txt")
+    priority = 71
 
     def recognises(self, source: Source) -> bool:
         return b"DCGM_FI_" in source.head and _MARK.search(source.head) is not None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.texts import utf8
 from parsers.model import Malformed, Progress, ResultTable, Trace
 from parsers.nccl_messages import NCCL_LINE, nccl_tables
@@ -12,16 +10,15 @@ from parsers.printed_profile import read_profile
 
 
 @parser
-class NcclLog:
+class NcclLog(Parser):
     """Recognised by NCCL's own lines, after every format that may hold some of them."""
 
-    format: ClassVar[str] = "nccl-log"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "NCCL"
-    files: ClassVar[str] = "logs of NCCL_DEBUG=INFO: how ranks are connected, and warnings"
-    suffixes: ClassVar[tuple[str, ...]] = (".log", ".txt")
-    priority: ClassVar[int] = 67
-    version: ClassVar[int] = 1
+    format = "nccl-log"
+    accompanies = True
+    title = "NCCL"
+    files = "logs of NCCL_DEBUG=INFO: how ranks are connected, and warnings"
+    suffixes = (".log", ".txt")
+    priority = 67
 
     def recognises(self, source: Source) -> bool:
         return any(b" NCCL " in each and NCCL_LINE.search(each.decode("latin-1")) for each in source.printed)

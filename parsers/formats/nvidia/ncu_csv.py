@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import UnpackingLimit
 from parsers.model import Effect, Malformed, Progress, QualityRecorder, Trace, TraceError, TraceInput
@@ -31,16 +31,16 @@ _HOW_TO_EXPORT = "Export it with: ncu --import REPORT.ncu-rep --csv --page raw, 
 
 
 @parser
-class NsightComputeCsv:
+class NsightComputeCsv(Parser):
     """Recognised by its header row or by the tool's own ==PROF== lines."""
 
-    format: ClassVar[str] = "ncu-csv"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "Nsight Compute"
-    files: ClassVar[str] = "pages as CSV or as printed text"
-    suffixes: ClassVar[tuple[str, ...]] = (".csv", ".txt", ".log")
-    priority: ClassVar[int] = 60
-    version: ClassVar[int] = 2
+    format = "ncu-csv"
+    accompanies = True
+    title = "Nsight Compute"
+    files = "pages as CSV or as printed text"
+    suffixes = (".csv", ".txt", ".log")
+    priority = 60
+    version = 2
 
     def recognises(self, source: Source) -> bool:
         try:

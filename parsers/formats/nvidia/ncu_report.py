@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.model import Progress, Trace
 from parsers.ncu.blocks import MAGIC
 
 
 @parser
-class NsightComputeReport:
+class NsightComputeReport(Parser):
     """Recognised by its first four bytes."""
 
-    format: ClassVar[str] = "ncu-report"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "Nsight Compute"
-    files: ClassVar[str] = "reports (.ncu-rep)"
-    suffixes: ClassVar[tuple[str, ...]] = (".ncu-rep",)
+    format = "ncu-report"
+    accompanies = True
+    title = "Nsight Compute"
+    files = "reports (.ncu-rep)"
+    suffixes = (".ncu-rep",)
     media_types: ClassVar[Mapping[str, str]] = {".ncu-rep": "application/x-nsight-compute-report"}
-    priority: ClassVar[int] = 20
-    version: ClassVar[int] = 2
+    priority = 20
+    version = 2
 
     def recognises(self, source: Source) -> bool:
         return source.head.startswith(MAGIC)

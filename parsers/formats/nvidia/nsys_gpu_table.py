@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from parsers.csv_tables import has_columns, read_csv
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.gpu_tables import add_operations
 from parsers.model import Progress, Trace
 from parsers.model.builder import TraceBuilder
@@ -14,16 +12,15 @@ _COLUMNS = (("startns",), ("durationns",), ("strm",), ("name",), ("grdx",), ("de
 
 
 @parser
-class NsysGpuTable:
+class NsysGpuTable(Parser):
     """Recognised by the names of its columns."""
 
-    format: ClassVar[str] = "nsys-gpu-table"
-    title: ClassVar[str] = "Nsight Systems"
-    files: ClassVar[str] = "CSV of nsys stats -r cuda_gpu_trace"
-    suffixes: ClassVar[tuple[str, ...]] = (".csv",)
-    priority: ClassVar[int] = 57
-    version: ClassVar[int] = 1
-    excerpt_of: ClassVar[frozenset[str]] = frozenset({"nsys-sqlite", "nsys-report"})
+    format = "nsys-gpu-table"
+    title = "Nsight Systems"
+    files = "CSV of nsys stats -r cuda_gpu_trace"
+    suffixes = (".csv",)
+    priority = 57
+    excerpt_of = frozenset({"nsys-sqlite", "nsys-report"})
 
     def recognises(self, source: Source) -> bool:
         return has_columns(source.head, *_COLUMNS)

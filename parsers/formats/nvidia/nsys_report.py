@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.model import ArgumentSource, Progress, Trace, TraceError
 
 _MAGIC = b"NVIDIA Tegra Profiler Report "
@@ -14,16 +14,16 @@ _STREAM_SUFFIX = ".qdstrm"
 
 
 @parser
-class NsightSystemsReport:
+class NsightSystemsReport(Parser):
     """Recognised by the words at the start of a report; a raw .qdstrm has none and goes by its name."""
 
-    format: ClassVar[str] = "nsys-report"
-    title: ClassVar[str] = "Nsight Systems"
-    files: ClassVar[str] = "reports (.nsys-rep) where nsys is installed"
-    suffixes: ClassVar[tuple[str, ...]] = (".nsys-rep", ".qdrep")
+    format = "nsys-report"
+    title = "Nsight Systems"
+    files = "reports (.nsys-rep) where nsys is installed"
+    suffixes = (".nsys-rep", ".qdrep")
     media_types: ClassVar[Mapping[str, str]] = {".nsys-rep": "application/x-nsight-systems-report"}
-    priority: ClassVar[int] = 20
-    version: ClassVar[int] = 4
+    priority = 20
+    version = 4
 
     def recognises(self, source: Source) -> bool:
         return source.head.startswith(_MAGIC) or (

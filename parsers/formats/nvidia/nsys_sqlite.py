@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.signatures import DATABASE
 from parsers.model import ArgumentSource, Progress, Trace
 from parsers.preview import with_common_end
@@ -13,15 +11,15 @@ _LARGE_TABLES = 3  # kernels, calls and ranges, of which a preview shows equal p
 
 
 @parser
-class NsightSystemsSqlite:
+class NsightSystemsSqlite(Parser):
     """Recognised as a SQLite database; which one it is shows when its tables are read."""
 
-    format: ClassVar[str] = "nsys-sqlite"
-    title: ClassVar[str] = "Nsight Systems"
-    files: ClassVar[str] = "SQLite exports"
-    suffixes: ClassVar[tuple[str, ...]] = (".sqlite", ".sqlite3", ".db")
-    priority: ClassVar[int] = 30
-    version: ClassVar[int] = 7
+    format = "nsys-sqlite"
+    title = "Nsight Systems"
+    files = "SQLite exports"
+    suffixes = (".sqlite", ".sqlite3", ".db")
+    priority = 30
+    version = 7
 
     def recognises(self, source: Source) -> bool:
         return source.head.startswith(DATABASE)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.model import ArgumentSource, Progress, Trace, TraceInput
 from parsers.sqlite.listed import tables_of
 
@@ -13,15 +12,14 @@ _OWN = frozenset({"StringTable", "CUPTI_ACTIVITY_KIND_DEVICE"})
 
 
 @parser
-class NvprofDatabase:
+class NvprofDatabase(Parser):
     """Recognised as a SQLite database with CUPTI's records and their table of strings."""
 
-    format: ClassVar[str] = "nvprof"
-    title: ClassVar[str] = "nvprof and Visual Profiler"
-    files: ClassVar[str] = "databases (.nvvp, .nvprof)"
-    suffixes: ClassVar[tuple[str, ...]] = (".nvvp", ".nvprof")
-    priority: ClassVar[int] = 27
-    version: ClassVar[int] = 1
+    format = "nvprof"
+    title = "nvprof and Visual Profiler"
+    files = "databases (.nvvp, .nvprof)"
+    suffixes = (".nvvp", ".nvprof")
+    priority = 27
 
     def recognises(self, source: Source) -> bool:
         return tables_of(source) >= _OWN

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from io import BytesIO
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from parsers.csv_tables import CsvTable, has_columns, read_csv, table_of
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.texts import utf8
 from parsers.files.unpacking_limit import LimitedStream
@@ -53,16 +53,15 @@ _NUMBER_OF_CALL = r" \[\d+\]$"
 
 
 @parser
-class NvprofGpuTable:
+class NvprofGpuTable(Parser):
     """Recognised by the names of its columns, which nvprof writes below remarks of its own."""
 
-    format: ClassVar[str] = "nvprof-gpu-table"
-    title: ClassVar[str] = "nvprof and Visual Profiler"
-    files: ClassVar[str] = "nvprof --print-gpu-trace as CSV and as text, CSV of the Visual Profiler"
-    suffixes: ClassVar[tuple[str, ...]] = (".csv", ".txt", ".log")
-    priority: ClassVar[int] = 57
-    version: ClassVar[int] = 1
-    excerpt_of: ClassVar[frozenset[str]] = frozenset({"nvprof"})
+    format = "nvprof-gpu-table"
+    title = "nvprof and Visual Profiler"
+    files = "nvprof --print-gpu-trace as CSV and as text, CSV of the Visual Profiler"
+    suffixes = (".csv", ".txt", ".log")
+    priority = 57
+    excerpt_of = frozenset({"nvprof"})
 
     def recognises(self, source: Source) -> bool:
         return (

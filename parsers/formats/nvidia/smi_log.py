@@ -6,9 +6,9 @@ import csv
 import io
 import re
 from collections.abc import Iterator
-from typing import IO, ClassVar
+from typing import IO
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.source import READ_ERRORS, open_bytes
 from parsers.files.unpacking_limit import UnpackingLimit
 from parsers.model import Counter, Effect, Malformed, Progress, Trace
@@ -51,16 +51,16 @@ _SPLIT = regex(r"[\s,]+")
 
 
 @parser
-class DeviceLog:
+class DeviceLog(Parser):
     """Recognised by the header line of one of them, and by the first words of the lines of tegrastats."""
 
-    format: ClassVar[str] = "smi-log"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "nvidia-smi, dcgmi and tegrastats"
-    files: ClassVar[str] = "printed tables, dmon, query logs and tegrastats, as counters"
-    suffixes: ClassVar[tuple[str, ...]] = (".csv", ".txt", ".log")
-    priority: ClassVar[int] = 70
-    version: ClassVar[int] = 5
+    format = "smi-log"
+    accompanies = True
+    title = "nvidia-smi, dcgmi and tegrastats"
+    files = "printed tables, dmon, query logs and tegrastats, as counters"
+    suffixes = (".csv", ".txt", ".log")
+    priority = 70
+    version = 5
 
     def recognises(self, source: Source) -> bool:
         lines = _decoded(source.head).splitlines()[:200]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import ClassVar
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.texts import utf8
 from parsers.model import Progress, ResultColumn, ResultTable, Trace
 from parsers.model.late.regex import regex
@@ -28,16 +27,15 @@ _MEANS = {  # as the legend below the table says
 
 
 @parser
-class SmiTopology:
+class SmiTopology(Parser):
     """Recognised by the header of its table."""
 
-    format: ClassVar[str] = "smi-topology"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "nvidia-smi, dcgmi and tegrastats"
-    files: ClassVar[str] = "links between GPUs (nvidia-smi topo -m)"
-    suffixes: ClassVar[tuple[str, ...]] = (".txt", ".log")
-    priority: ClassVar[int] = 66
-    version: ClassVar[int] = 1
+    format = "smi-topology"
+    accompanies = True
+    title = "nvidia-smi, dcgmi and tegrastats"
+    files = "links between GPUs (nvidia-smi topo -m)"
+    suffixes = (".txt", ".log")
+    priority = 66
 
     def recognises(self, source: Source) -> bool:
         return b"CPU Affinity" in source.head and any(map(_HEADER.match, _lines(source.head)))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 import msgspec
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.decoders import from_json
 from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace
 from parsers.model.late.regex import regex
@@ -35,16 +34,16 @@ class _Layer(msgspec.Struct, rename="camel"):
 
 
 @parser
-class TrtexecProfile:
+class TrtexecProfile(Parser):
     """Recognised by the count of runs that it begins with."""
 
-    format: ClassVar[str] = "trtexec-profile"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "benchmarks"
-    files: ClassVar[str] = "JSON of trtexec --exportProfile"
-    suffixes: ClassVar[tuple[str, ...]] = (".json",)
-    priority: ClassVar[int] = 46
-    version: ClassVar[int] = 2
+    format = "trtexec-profile"
+    accompanies = True
+    title = "benchmarks"
+    files = "JSON of trtexec --exportProfile"
+    suffixes = (".json",)
+    priority = 46
+    version = 2
 
     def recognises(self, source: Source) -> bool:
         return _START.match(source.head) is not None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.model import Progress, Trace
 from parsers.model.late.regex import regex
 from parsers.proton.reading import begins_like_proton, trace_of
@@ -13,16 +11,15 @@ _TELLING = regex(rb'"pid"\s*:\s*"[^"]{0,8192} Core\d{1,6} CTA\d{1,10}"')
 
 
 @parser
-class ProtonInside:
+class ProtonInside(Parser):
     """Recognised by its first keys and by what it calls blocks."""
 
-    format: ClassVar[str] = "proton-inside"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "Triton Proton"
-    files: ClassVar[str] = "the parts of instrumented kernels"
-    suffixes: ClassVar[tuple[str, ...]] = (".chrome_trace", ".json")
-    priority: ClassVar[int] = 60
-    version: ClassVar[int] = 1
+    format = "proton-inside"
+    accompanies = True
+    title = "Triton Proton"
+    files = "the parts of instrumented kernels"
+    suffixes = (".chrome_trace", ".json")
+    priority = 60
 
     def recognises(self, source: Source) -> bool:
         return begins_like_proton(source.head) and _TELLING.search(source.head) is not None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.model import Progress, Trace
 from parsers.model.late.regex import regex
 from parsers.proton.reading import begins_like_proton, trace_of
@@ -13,15 +11,14 @@ _TELLING = regex(rb'"call_stack"\s*:\s*\[\s*"ROOT"')
 
 
 @parser
-class ProtonTrace:
+class ProtonTrace(Parser):
     """Recognised by its first keys and the stacks of its events."""
 
-    format: ClassVar[str] = "proton-trace"
-    title: ClassVar[str] = "Triton Proton"
-    files: ClassVar[str] = 'traces (data="trace")'
-    suffixes: ClassVar[tuple[str, ...]] = (".chrome_trace", ".json")
-    priority: ClassVar[int] = 61  # before other Chrome traces, after those of single kernels
-    version: ClassVar[int] = 1
+    format = "proton-trace"
+    title = "Triton Proton"
+    files = 'traces (data="trace")'
+    suffixes = (".chrome_trace", ".json")
+    priority = 61  # before other Chrome traces, after those of single kernels
 
     def recognises(self, source: Source) -> bool:
         return begins_like_proton(source.head) and _TELLING.search(source.head) is not None

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import field
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.decoders import from_json
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream, require_memory
@@ -105,16 +105,15 @@ class _Scope:
 
 
 @parser
-class ProtonTree:
+class ProtonTree(Parser):
     """Recognised by its nodes."""
 
-    format: ClassVar[str] = "proton-tree"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "Triton Proton"
-    files: ClassVar[str] = "profiles (.hatchet)"
-    suffixes: ClassVar[tuple[str, ...]] = (".hatchet", ".json")
-    priority: ClassVar[int] = 47
-    version: ClassVar[int] = 1
+    format = "proton-tree"
+    accompanies = True
+    title = "Triton Proton"
+    files = "profiles (.hatchet)"
+    suffixes = (".hatchet", ".json")
+    priority = 47
 
     def recognises(self, source: Source) -> bool:
         return _START.match(source.head) is not None and _TELLING.search(source.head) is not None

@@ -10,11 +10,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import field
-from typing import ClassVar
 
 import msgspec
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.formats.pytorch.execution_trace import Inputs, Node, Operators
@@ -38,16 +37,15 @@ _HINT = "Convert the trace again: chakra_converter PyTorch --input ... --output 
 
 
 @parser
-class ChakraTrace:
+class ChakraTrace(Parser):
     """Recognised by the schema that its first message states."""
 
-    format: ClassVar[str] = "chakra-trace"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "Chakra execution traces"
-    files: ClassVar[str] = "operators and kernels of chakra_converter (.et)"
-    suffixes: ClassVar[tuple[str, ...]] = (".et",)
-    priority: ClassVar[int] = 45
-    version: ClassVar[int] = 1
+    format = "chakra-trace"
+    accompanies = True
+    title = "Chakra execution traces"
+    files = "operators and kernels of chakra_converter (.et)"
+    suffixes = (".et",)
+    priority = 45
 
     def recognises(self, source: Source) -> bool:
         return _START.match(source.head) is not None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, EventKind, Lane, LaneKind, Malformed, Progress, Rank, ResultTable, Trace
@@ -30,16 +30,16 @@ _STRUCTURED = (b'"dynamo_start"', b'"chromium_event"', b'"compilation_metrics"',
 
 
 @parser
-class CompilerLogs:
+class CompilerLogs(Parser):
     """Recognised by lines of glog that hold JSON of the compiler, or its tags."""
 
-    format: ClassVar[str] = "torch-compiler-log"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "PyTorch compiler logs"
-    files: ClassVar[str] = "TORCH_TRACE (dedicated_log_torch_trace_*.log); TORCH_LOGS=recompiles,graph_breaks"
-    suffixes: ClassVar[tuple[str, ...]] = (".log", ".txt")
-    priority: ClassVar[int] = 48
-    version: ClassVar[int] = 2
+    format = "torch-compiler-log"
+    accompanies = True
+    title = "PyTorch compiler logs"
+    files = "TORCH_TRACE (dedicated_log_torch_trace_*.log); TORCH_LOGS=recompiles,graph_breaks"
+    suffixes = (".log", ".txt")
+    priority = 48
+    version = 2
 
     def recognises(self, source: Source) -> bool:
         from parsers.compiler.log_lines import START, TAGGED

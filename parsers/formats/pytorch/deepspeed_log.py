@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import ClassVar
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.texts import utf8
 from parsers.model import Progress, ResultColumn, ResultTable, Trace
 from parsers.model.late.regex import regex
@@ -39,16 +38,15 @@ _COLUMNS = (
 
 
 @parser
-class DeepSpeedLog:
+class DeepSpeedLog(Parser):
     """Recognised by the title of the flops profiler, or by a line of times in a log."""
 
-    format: ClassVar[str] = "deepspeed-log"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "DeepSpeed"
-    files: ClassVar[str] = "output of the flops profiler; logs with wall_clock_breakdown"
-    suffixes: ClassVar[tuple[str, ...]] = (".txt", ".log")
-    priority: ClassVar[int] = 66
-    version: ClassVar[int] = 1
+    format = "deepspeed-log"
+    accompanies = True
+    title = "DeepSpeed"
+    files = "output of the flops profiler; logs with wall_clock_breakdown"
+    suffixes = (".txt", ".log")
+    priority = 66
 
     def recognises(self, source: Source) -> bool:
         text = utf8(source.head).decode("latin-1")

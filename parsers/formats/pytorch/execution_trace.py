@@ -11,12 +11,12 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import numpy as np
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.json_records import UNREADABLE, Records
@@ -88,16 +88,15 @@ _SHAPES = msgspec.json.Decoder(list[list[Annotated[int, msgspec.Meta(ge=0, lt=1 
 
 
 @parser
-class ExecutionTrace:
+class ExecutionTrace(Parser):
     """Recognised by its schema."""
 
-    format: ClassVar[str] = "execution-trace"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "PyTorch execution traces"
-    files: ClassVar[str] = "JSON of ExecutionTraceObserver, as used with Chakra"
-    suffixes: ClassVar[tuple[str, ...]] = (".json",)
-    priority: ClassVar[int] = 44
-    version: ClassVar[int] = 1
+    format = "execution-trace"
+    accompanies = True
+    title = "PyTorch execution traces"
+    files = "JSON of ExecutionTraceObserver, as used with Chakra"
+    suffixes = (".json",)
+    priority = 44
 
     def recognises(self, source: Source) -> bool:
         return _START.match(source.head) is not None

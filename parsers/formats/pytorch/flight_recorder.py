@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.source import identify
 from parsers.model import (
     ArgumentSource,
@@ -47,16 +47,15 @@ DEFAULT_GROUP = "default_pg"
 
 
 @parser
-class FlightRecorder:
+class FlightRecorder(Parser):
     """Recognised by the keys of a dump, in a pickle or in JSON."""
 
-    format: ClassVar[str] = "flight-recorder"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "PyTorch flight recorder"
-    files: ClassVar[str] = "dumps of NCCL and gloo (nccl_trace_rank_N), as pickle or JSON"
-    suffixes: ClassVar[tuple[str, ...]] = (".pickle", ".pkl", ".json")
-    priority: ClassVar[int] = 28  # before other pickles
-    version: ClassVar[int] = 1
+    format = "flight-recorder"
+    accompanies = True
+    title = "PyTorch flight recorder"
+    files = "dumps of NCCL and gloo (nccl_trace_rank_N), as pickle or JSON"
+    suffixes = (".pickle", ".pkl", ".json")
+    priority = 28  # before other pickles
 
     def recognises(self, source: Source) -> bool:
         if _PICKLE.match(source.head):

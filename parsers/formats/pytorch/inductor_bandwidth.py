@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.texts import utf8
 from parsers.model import Progress, ResultColumn, ResultTable, Trace
 from parsers.model.late.regex import regex
@@ -25,16 +24,15 @@ _COLUMNS = (
 
 
 @parser
-class InductorBandwidth:
+class InductorBandwidth(Parser):
     """Recognised by the title above its rows."""
 
-    format: ClassVar[str] = "inductor-bandwidth"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "PyTorch compiler logs"
-    files: ClassVar[str] = "bandwidths of Triton kernels (TORCHINDUCTOR_PROFILE=1)"
-    suffixes: ClassVar[tuple[str, ...]] = (".txt", ".log")
-    priority: ClassVar[int] = 66
-    version: ClassVar[int] = 1
+    format = "inductor-bandwidth"
+    accompanies = True
+    title = "PyTorch compiler logs"
+    files = "bandwidths of Triton kernels (TORCHINDUCTOR_PROFILE=1)"
+    suffixes = (".txt", ".log")
+    priority = 66
 
     def recognises(self, source: Source) -> bool:
         return _TITLE.search(utf8(source.head).decode("latin-1")) is not None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
 from parsers.collecting import without_garbage_collection
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import MAX_RATIO, LimitedStream, UnpackingLimit
 from parsers.model import Counter, Device, Effect, Progress, Trace, TraceInput, UnknownFormat
@@ -31,16 +31,16 @@ _EMPTY = "Save it in the process that trains, while the tensors are alive."
 
 
 @parser
-class MemorySnapshot:
+class MemorySnapshot(Parser):
     """Recognised by the first bytes of a pickle of protocol 2 or later, or by a snapshot's keys in JSON."""
 
-    format: ClassVar[str] = "memory-snapshot"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "PyTorch memory"
-    files: ClassVar[str] = "snapshots of the caching allocator (_dump_snapshot)"
-    suffixes: ClassVar[tuple[str, ...]] = (".pickle", ".pkl")
-    priority: ClassVar[int] = 30
-    version: ClassVar[int] = 5
+    format = "memory-snapshot"
+    accompanies = True
+    title = "PyTorch memory"
+    files = "snapshots of the caching allocator (_dump_snapshot)"
+    suffixes = (".pickle", ".pkl")
+    priority = 30
+    version = 5
 
     def recognises(self, source: Source) -> bool:
         return _PICKLE.match(source.head) is not None or _JSON.match(source.head) is not None

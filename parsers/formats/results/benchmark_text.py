@@ -5,9 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import pairwise, takewhile
-from typing import ClassVar
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, Malformed, Progress, QualityRecorder, ResultColumn, ResultTable, Trace
@@ -32,16 +31,16 @@ _VALUES = ("Median:", "Mean:", "IQR:")
 
 
 @parser
-class BenchmarkText:
+class BenchmarkText(Parser):
     """Recognised by the header line of nccl-tests, or by what torch prints of a measurement or a comparison."""
 
-    format: ClassVar[str] = "benchmark-text"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "benchmarks"
-    files: ClassVar[str] = "output of nccl-tests and torch.utils.benchmark"
-    suffixes: ClassVar[tuple[str, ...]] = (".txt", ".log")
-    priority: ClassVar[int] = 65
-    version: ClassVar[int] = 4
+    format = "benchmark-text"
+    accompanies = True
+    title = "benchmarks"
+    files = "output of nccl-tests and torch.utils.benchmark"
+    suffixes = (".txt", ".log")
+    priority = 65
+    version = 4
 
     def recognises(self, source: Source) -> bool:
         text = source.head.decode("utf-8", "replace")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import msgspec
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, Malformed, Progress, ResultColumn, ResultTable, Trace
@@ -30,16 +30,15 @@ _LINES_AT_ONCE = 1_000
 
 
 @parser
-class GenaiPerf:
+class GenaiPerf(Parser):
     """Results of genai-perf (profile_export_genai_perf.json), recognised by their metrics."""
 
-    format: ClassVar[str] = "genai-perf"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "benchmarks"
-    files: ClassVar[str] = "JSON of genai-perf"
-    suffixes: ClassVar[tuple[str, ...]] = (".json",)
-    priority: ClassVar[int] = 46
-    version: ClassVar[int] = 1
+    format = "genai-perf"
+    accompanies = True
+    title = "benchmarks"
+    files = "JSON of genai-perf"
+    suffixes = (".json",)
+    priority = 46
 
     def recognises(self, source: Source) -> bool:
         head = source.head
@@ -101,16 +100,16 @@ class _Request(msgspec.Struct):
 
 
 @parser
-class RequestLog:
+class RequestLog(Parser):
     """A log with one line a request, recognised by the keys of its first line."""
 
-    format: ClassVar[str] = "request-log"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "benchmarks"
-    files: ClassVar[str] = "request logs (JSON lines)"
-    suffixes: ClassVar[tuple[str, ...]] = (".jsonl",)
-    priority: ClassVar[int] = 44
-    version: ClassVar[int] = 3
+    format = "request-log"
+    accompanies = True
+    title = "benchmarks"
+    files = "request logs (JSON lines)"
+    suffixes = (".jsonl",)
+    priority = 44
+    version = 3
 
     def recognises(self, source: Source) -> bool:
         first = _FIRST_LINE.match(source.head)

@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from parsers.csv_tables import CsvTable, header_of, plain, read_csv, stacked, table_of
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.texts import utf8
 from parsers.files.unpacking_limit import LimitedStream
@@ -151,19 +151,19 @@ def _has_columns(text: str) -> bool:
 
 
 @parser
-class ResultTables:
+class ResultTables(Parser):
     """Recognised by the names of its columns."""
 
-    format: ClassVar[str] = "result-csv"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "benchmarks"
-    files: ClassVar[str] = (
+    format = "result-csv"
+    accompanies = True
+    title = "benchmarks"
+    files = (
         "CSV of nsys stats, nvprof (also its text), DLProf, rocprofiler-compute, op_statistic, perf_analyzer and "
         "genai-perf"
     )
-    suffixes: ClassVar[tuple[str, ...]] = (".csv", ".txt", ".log")
-    priority: ClassVar[int] = 58
-    version: ClassVar[int] = 10
+    suffixes = (".csv", ".txt", ".log")
+    priority = 58
+    version = 10
 
     def recognises(self, source: Source) -> bool:
         return kind_of(source.head) is not None or _prints_several(source.head) or _is_for_people(source)

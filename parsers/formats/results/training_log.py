@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import ClassVar
 
 import numpy as np
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.texts import utf8
 from parsers.model import F64, Progress, ResultColumn, ResultTable, Trace
 from parsers.model.late.dataclass import dataclass
@@ -97,18 +96,16 @@ _PARTS = (ResultColumn("Part"), ResultColumn("Time on average", "ms"), ResultCol
 
 
 @parser
-class TrainingLog:
+class TrainingLog(Parser):
     """Recognised by a few lines as one of the families of programs prints them."""
 
-    format: ClassVar[str] = "training-log"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "training programs"
-    files: ClassVar[str] = (
-        "logs with the time of each iteration: timm, torchvision, detectron2, Megatron, tqdm and others"
-    )
-    suffixes: ClassVar[tuple[str, ...]] = (".log", ".txt", ".out")
-    priority: ClassVar[int] = 66
-    version: ClassVar[int] = 2
+    format = "training-log"
+    accompanies = True
+    title = "training programs"
+    files = "logs with the time of each iteration: timm, torchvision, detectron2, Megatron, tqdm and others"
+    suffixes = (".log", ".txt", ".out")
+    priority = 66
+    version = 2
 
     def recognises(self, source: Source) -> bool:
         texts = [each.decode("utf-8", "replace") for each in source.printed]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 import msgspec
 import numpy as np
 
-from parsers.files.base import Source, parser
+from parsers.files.base import Parser, Source, parser
 from parsers.files.decoders import from_json
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
@@ -79,16 +78,15 @@ class _Request:
 
 
 @parser
-class TritonServerTrace:
+class TritonServerTrace(Parser):
     """Recognised by its first entry, and by the names of the server's moments."""
 
-    format: ClassVar[str] = "triton-server-trace"
-    accompanies: ClassVar[bool] = True
-    title: ClassVar[str] = "Triton Inference Server"
-    files: ClassVar[str] = "request traces (--trace-config)"
-    suffixes: ClassVar[tuple[str, ...]] = (".json",)
-    priority: ClassVar[int] = 45
-    version: ClassVar[int] = 1
+    format = "triton-server-trace"
+    accompanies = True
+    title = "Triton Inference Server"
+    files = "request traces (--trace-config)"
+    suffixes = (".json",)
+    priority = 45
 
     def recognises(self, source: Source) -> bool:
         return _START.match(source.head) is not None and _TELLING.search(source.head) is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -23,8 +22,8 @@ MIN_FUNCTIONS = 10  # of a step that run again: fewer are a shared head
 class AddUpLosses:
     """A backward pass for each loss."""
 
-    id: ClassVar[str] = "add-up-losses"
-    explanation: ClassVar[str] = """
+    id = "add-up-losses"
+    explanation = """
 When it applies
     At least 10 functions of the backward pass in a step run again for the same operators of the forward pass, without
     an update of the parameters in between, and the gradients are added to those of the pass before.

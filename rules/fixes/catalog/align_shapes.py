@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -33,8 +32,8 @@ _MISALIGNED = regex(r"align[12](?!\d)")
 class AlignShapes:
     """16-bit products whose kernels are those for unaligned data."""
 
-    id: ClassVar[str] = "align-shapes"
-    explanation: ClassVar[str] = """
+    id = "align-shapes"
+    explanation = """
 When it applies
     16-bit matrix products run kernels for unaligned data, judging by their names.
 

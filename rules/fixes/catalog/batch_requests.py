@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -26,8 +25,8 @@ MIN_LIMIT = 2.0  # times faster with no host time at all: else the GPU is the li
 class BatchRequests:
     """Several threads that run a small model for their own requests."""
 
-    id: ClassVar[str] = "batch-requests"
-    explanation: ClassVar[str] = """
+    id = "batch-requests"
+    explanation = """
 When it applies
     Several threads of one process run a model without training it, and the CPU is the limit.
 

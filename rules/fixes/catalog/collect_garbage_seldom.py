@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -27,9 +26,9 @@ MADE_RARER = 0.9  # of the time is gone at least: ten times as seldom
 class CollectGarbageSeldom:
     """Collections of garbage on a thread that launches work."""
 
-    id: ClassVar[str] = "collect-garbage-seldom"
-    switches: ClassVar[tuple[str, ...]] = ("gc-freeze",)
-    explanation: ClassVar[str] = """
+    id = "collect-garbage-seldom"
+    switches = ("gc-freeze",)
+    explanation = """
 When it applies
     Ranges or frames of Python's garbage collector appear between the launches: a script that Stallscope records gets
     a range for each full collection, torch's profiler does with stacks and record_python_gc_info, and others where the

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -52,9 +51,9 @@ _NOT_FUSED = ("multi_tensor", "embedding", "index")
 class CompileModel:
     """Elementwise kernels, normalisations and reductions that a compiler would join."""
 
-    id: ClassVar[str] = "compile-model"
-    switches: ClassVar[tuple[str, ...]] = ("compile", "compile-reduce-overhead")
-    explanation: ClassVar[str] = """
+    id = "compile-model"
+    switches = ("compile", "compile-reduce-overhead")
+    explanation = """
 When it applies
     At least a tenth of the GPU's time is spent in kernels that only move memory, and the model is not compiled.
 

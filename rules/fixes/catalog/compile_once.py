@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
@@ -22,8 +21,8 @@ from rules.replay.surroundings import surroundings_of
 class CompileOnce:
     """A compiler that runs again in most steps."""
 
-    id: ClassVar[str] = "compile-once"
-    explanation: ClassVar[str] = """
+    id = "compile-once"
+    explanation = """
 When it applies
     In at least half of the steady steps, and at least two, a compiler runs for more than 1 ms of a step, counting all
     its phases together.

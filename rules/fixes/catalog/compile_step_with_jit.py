@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -32,8 +31,8 @@ _STAYING = (Family.GEMM, Family.CONVOLUTION, Family.ATTENTION, Family.SORT)
 class CompileStepWithJit:
     """A step of JAX without ``jit``."""
 
-    id: ClassVar[str] = "compile-step-with-jit"
-    explanation: ClassVar[str] = """
+    id = "compile-step-with-jit"
+    explanation = """
 When it applies
     JAX dispatches at least 10 compiled functions in a step, most of them single operations.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -42,8 +41,8 @@ _JOINS = frozenset(f"aten::{name}" for name in (*_PRODUCTS, *_PICKS))
 class ComputeOnce:
     """Operators that work on nothing but large data which is there before a request begins."""
 
-    id: ClassVar[str] = "compute-once"
-    explanation: ClassVar[str] = """
+    id = "compute-once"
+    explanation = """
 When it applies
     Nothing is trained, and in each of three or more steps operators work for at least 5 % of the GPU's time on a tensor
     of a million elements or more, and on nothing else. Nothing in the step can have made it: what ran on the GPU before

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -33,8 +32,8 @@ _CODE = """frozen = model.base.to(torch.bfloat16)          # once, before the lo
 class ConvertOnce:
     """Weights that are cast, or dequantised, before each product with them."""
 
-    id: ClassVar[str] = "convert-once"
-    explanation: ClassVar[str] = """
+    id = "convert-once"
+    explanation = """
 When it applies
     Right before a product with weights, these are converted to another type, or dequantised, for at least 5 % of the
     GPU's time, in every one of at least two steps. Shapes must be recorded: they say what the weights are. No gradient

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -38,9 +37,9 @@ _TO_HOST = ("pinned-read-backs", "no-read-backs")
 class CopyLess:
     """Copies of a direction that are large, and what the host does with them."""
 
-    id: ClassVar[str] = "copy-less"
-    switches: ClassVar[tuple[str, ...]] = (*_TO_GPU, *_TO_HOST)
-    explanation: ClassVar[str] = """
+    id = "copy-less"
+    switches = (*_TO_GPU, *_TO_HOST)
+    explanation = """
 When it applies
     Copies of more than 64 kB or 50 us between host and GPU, in a program that computes on the GPU.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -26,8 +25,8 @@ rows = torch.stack([torch.tensor(row, device="cuda") for row in rows])"""
 class CopyTogether:
     """Small copies to the GPU one behind the other."""
 
-    id: ClassVar[str] = "copy-together"
-    explanation: ClassVar[str] = """
+    id = "copy-together"
+    explanation = """
 When it applies
     Sixteen or more copies of at most 64 kB go to the GPU in a row, with nothing launched in between.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -25,8 +24,8 @@ _COMPUTING = (Family.GEMM, Family.CONVOLUTION, Family.ATTENTION)
 class EndThrottling:
     """Devices whose clock a limit held down, by a device log of the same seconds."""
 
-    id: ClassVar[str] = "end-throttling"
-    explanation: ClassVar[str] = """
+    id = "end-throttling"
+    explanation = """
 When it applies
     A device log opened with the recording says that a limit held the clock down for at least 3 % of the working time.
 

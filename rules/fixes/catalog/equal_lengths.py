@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -25,8 +24,8 @@ MIN_SPREAD = 1.1  # the largest over the mean, in the median step
 class EqualLengths:
     """Compute that differs by rank in each step, and evens out over the steps."""
 
-    id: ClassVar[str] = "equal-lengths"
-    explanation: ClassVar[str] = """
+    id = "equal-lengths"
+    explanation = """
 When it applies
     A different rank computes longest in each step, by at least a tenth, but over all steps they compute equally long.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -24,9 +23,9 @@ LEFT_AT_MOST = 1 / 3  # a third as often
 class EvaluateLessOften:
     """Forward passes of an evaluation."""
 
-    id: ClassVar[str] = "evaluate-less-often"
-    switches: ClassVar[tuple[str, ...]] = ("no-evaluation",)
-    explanation: ClassVar[str] = """
+    id = "evaluate-less-often"
+    switches = ("no-evaluation",)
+    explanation = """
 When it applies
     The model is evaluated between the recorded steps: a range or function of such a name holds no backward pass, or
     the trained layers run without gradients after the optimizer's step.

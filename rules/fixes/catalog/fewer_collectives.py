@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -36,14 +35,9 @@ _ISSUING = (
 class FewerCollectives:
     """Collectives that are so small that starting them costs more than the transfer."""
 
-    id: ClassVar[str] = "fewer-collectives"
-    switches: ClassVar[tuple[str, ...]] = (
-        "ddp-bucket-size",
-        "nccl-low-latency",
-        "nccl-tree",
-        "no-collectives",
-    )
-    explanation: ClassVar[str] = """
+    id = "fewer-collectives"
+    switches = ("ddp-bucket-size", "nccl-low-latency", "nccl-tree", "no-collectives")
+    explanation = """
 When it applies
     A step has more than 30 collectives whose median transfer takes less than 0.1 ms. Values that are reduced and read
     back one by one are a fix of their own.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -24,8 +23,8 @@ CALLS_OF_EACH = 0.9  # of a step's calls are made again for each further micro-b
 class FillPipeline:
     """Stages that send to one another."""
 
-    id: ClassVar[str] = "fill-pipeline"
-    explanation: ClassVar[str] = """
+    id = "fill-pipeline"
+    explanation = """
 When it applies
     The ranks mostly send to and receive from each other, and one of them begins with a send: they form a chain.
 

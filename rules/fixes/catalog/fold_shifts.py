@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
@@ -26,8 +25,8 @@ spectrum = torch.fft.fft2(x, norm="ortho") * mask
 class FoldShifts:
     """Shifts before and after Fourier transforms."""
 
-    id: ClassVar[str] = "fold-shifts"
-    explanation: ClassVar[str] = """
+    id = "fold-shifts"
+    explanation = """
 When it applies
     Right before or after Fourier transforms, fftshift, ifftshift or roll move their data, which takes at least 5 % of
     the GPU's time, with the gradients.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
@@ -24,8 +23,8 @@ torch.set_num_threads(4)     # for each process; loader workers have one each
 class FreeTheCpu:
     """Pauses of the launching thread at places that change from step to step."""
 
-    id: ClassVar[str] = "free-the-cpu"
-    explanation: ClassVar[str] = """
+    id = "free-the-cpu"
+    explanation = """
 When it applies
     In steps with the same calls, the launching thread stalls for 1 ms or more at places where it does not in most
     others, at least twice per step, for 5 % of the steps or more.

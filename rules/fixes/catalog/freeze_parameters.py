@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -46,8 +45,8 @@ class NotUpdated:
 class FreezeParameters:
     """A model that is adapted with a few new parameters, while the others are neither trained nor frozen."""
 
-    id: ClassVar[str] = "freeze-parameters"
-    explanation: ClassVar[str] = """
+    id = "freeze-parameters"
+    explanation = """
 When it applies
     Each step stores new gradients for parameters of a shape, and updating those would take more than twice as many
     blocks as all multi-tensor kernels of the optimizers have. Shapes must have been recorded. One rank with one

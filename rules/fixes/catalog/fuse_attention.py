@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -29,9 +28,9 @@ NEAR = 4  # places on a stream: the backward pass has two products on either sid
 class FuseAttention:
     """Softmax and everything else between the two matrix products of attention."""
 
-    id: ClassVar[str] = "fuse-attention"
-    switches: ClassVar[tuple[str, ...]] = ("sdpa-backend",)
-    explanation: ClassVar[str] = """
+    id = "fuse-attention"
+    switches = ("sdpa-backend",)
+    explanation = """
 When it applies
     A softmax and kernels that only move the scores lie between two matrix products.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -27,9 +26,9 @@ FUSED_HOST = 0.1  # of the host's time: a few launches for lists of parameters
 class FuseOptimizer:
     """Optimizers that launch kernels for each parameter."""
 
-    id: ClassVar[str] = "fuse-optimizer"
-    switches: ClassVar[tuple[str, ...]] = ("fused-optimizer", "foreach-optimizer", "no-optimizer")
-    explanation: ClassVar[str] = """
+    id = "fuse-optimizer"
+    switches = ("fused-optimizer", "foreach-optimizer", "no-optimizer")
+    explanation = """
 When it applies
     An optimizer's step launches more than 100 kernels. Without operators and ranges it is known by the kernels of Adam.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -35,8 +34,8 @@ optimizer.step()"""
 class GatherOnce:
     """Several passes of a sharded model for each update, each of which gathers its parameters again."""
 
-    id: ClassVar[str] = "gather-once"
-    explanation: ClassVar[str] = """
+    id = "gather-once"
+    explanation = """
 When it applies
     Each parameter update follows several passes of a model sharded by FSDP, and in each step every kind of all-gather
     and of reduce-scatter (the same bytes in the same group) comes a multiple of so many times. The GPU's memory, if it

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -23,8 +22,8 @@ LEFT, LEFT_AT_MOST, LEFT_AT_LEAST = 0.4, 0.7, 0.1  # of the transfers' time: hal
 class HideCommunication:
     """Collectives whose transfers the computation waits for."""
 
-    id: ClassVar[str] = "hide-communication"
-    switches: ClassVar[tuple[str, ...]] = (
+    id = "hide-communication"
+    switches = (
         "gradient-as-bucket-view",
         "static-graph",
         "ddp-bucket-size",
@@ -32,7 +31,7 @@ class HideCommunication:
         "nccl-high-priority",
         "no-collectives",
     )
-    explanation: ClassVar[str] = """
+    explanation = """
 When it applies
     Several ranks communicate, and shorter transfers would make the steps shorter. Waiting for a late rank does not
     count as a transfer. Stages of a pipeline overlap with more micro-batches, which is a fix of its own.

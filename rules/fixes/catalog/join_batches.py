@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
 
 import numpy as np
 
@@ -30,8 +29,8 @@ NOTHING_ADDED = 0.7
 class JoinBatches:
     """Forward and backward passes of a model again and again, with one update behind them."""
 
-    id: ClassVar[str] = "join-batches"
-    explanation: ClassVar[str] = """
+    id = "join-batches"
+    explanation = """
 When it applies
     In each step of a Python program, two or more forward and backward passes make nine tenths of the same calls (seven
     tenths in the first one, which adds no gradients to others), and an optimizer updates the parameters behind the last

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -35,8 +34,8 @@ if step % 100 == 0 and bad.item():   # outside of what is compiled
 class JoinCompiledGraphs:
     """Values that are read back between two compiled graphs of a step."""
 
-    id: ClassVar[str] = "join-compiled-graphs"
-    explanation: ClassVar[str] = """
+    id = "join-compiled-graphs"
+    explanation = """
 When it applies
     At least twice in a step, a compiled graph of torch.compile ends with a value that is read back, and another one
     follows at once: the program looks at a value, so the compiler can't go on. Without training, only conditions on

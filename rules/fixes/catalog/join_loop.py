@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import ClassVar
 
 import numpy as np
 
@@ -45,9 +44,9 @@ _ROWS = regex(r"autograd::engine::evaluate_function: (Index|MaskedSelect)Backwar
 class JoinLoop:
     """Loops over the items of a batch, over tensors, over tables."""
 
-    id: ClassVar[str] = "join-loop"
-    switches: ClassVar[tuple[str, ...]] = ("compile",)
-    explanation: ClassVar[str] = """
+    id = "join-loop"
+    switches = ("compile",)
+    explanation = """
 When it applies
     The same calls repeat eight or more times in a row, with at least 20 launches per step. Loops over lists of
     different lengths are one cause if their iterations make the same calls. Layers of a model depend on each other,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -25,8 +24,8 @@ AT_LEAST = 4  # pieces: so many fit into memory together
 class JoinPieces:
     """A network that is given a large input, or a large sample, in pieces."""
 
-    id: ClassVar[str] = "join-pieces"
-    explanation: ClassVar[str] = """
+    id = "join-pieces"
+    explanation = """
 When it applies
     In a step of a Python program without a backward pass, four or more passes make nine tenths of the same calls, at
     least 16 each, and each begins with a slice that goes into a convolution: it has as many dimensions and channels as

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -32,8 +31,8 @@ hidden = block(hidden)                       # instead of checkpoint(block, hidd
 class KeepActivations:
     """Activation checkpointing."""
 
-    id: ClassVar[str] = "keep-activations"
-    explanation: ClassVar[str] = """
+    id = "keep-activations"
+    explanation = """
 When it applies
     Operators of the forward pass run inside functions of the backward pass for at least 5 % of the GPU's time, and
     the GPU's memory, if it was recorded, is at most 70 % full. Or a CUDA graph has kernels of the forward pass, by

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -25,8 +24,8 @@ from rules.replay.surroundings import surroundings_of
 class KeepConstants:
     """Tables of positions, masks, windows and grids of coordinates."""
 
-    id: ClassVar[str] = "keep-constants"
-    explanation: ClassVar[str] = f"""
+    id = "keep-constants"
+    explanation = f"""
 When it applies
     In every one of at least two steps, operators build tensors from sizes alone: one that is handed no tensor (arange,
     linspace, full, eye ...), and those that follow and are handed nothing but tensors of the shapes made so far, at

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -22,9 +21,9 @@ from rules.replay.replay import Replay
 class KeepMemory:
     """Calls of the driver that allocate and free."""
 
-    id: ClassVar[str] = "keep-memory"
-    switches: ClassVar[tuple[str, ...]] = ("expandable-segments",)
-    explanation: ClassVar[str] = """
+    id = "keep-memory"
+    switches = ("expandable-segments",)
+    explanation = """
 When it applies
     Steps call the driver to allocate or free memory: cudaMalloc, cudaFree, cudaHostAlloc. Memory that is given back
     with each collection of garbage goes with that.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -33,9 +32,9 @@ ALIKE = 0.5
 class KeepOnGpu:
     """Round trips over the host: an optimizer on the CPU, offloaded tensors, a formula in the wrong place."""
 
-    id: ClassVar[str] = "keep-on-gpu"
-    switches: ClassVar[tuple[str, ...]] = ("no-read-backs",)
-    explanation: ClassVar[str] = """
+    id = "keep-on-gpu"
+    switches = ("no-read-backs",)
+    explanation = """
 When it applies
     More than 1 MB per step is copied to the host, operators on the CPU compute on it for more than 1 ms, and copies
     of the same sizes go back before the GPU gets other work; where directives (OpenACC, OpenMP) offload loops, the CPU

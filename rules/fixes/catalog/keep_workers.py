@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
@@ -21,9 +20,9 @@ LIKELY_SOONER = 0.5  # of what the first batch of a pass takes: workers that run
 class KeepWorkers:
     """Worker processes that are ended and started anew."""
 
-    id: ClassVar[str] = "keep-workers"
-    switches: ClassVar[tuple[str, ...]] = ("persistent-workers",)
-    explanation: ClassVar[str] = """
+    id = "keep-workers"
+    switches = ("persistent-workers",)
+    explanation = """
 When it applies
     A DataLoader's workers start in the replayed steps: PyTorch draws a seed for them, records nothing while their
     processes start, and then fetches the first batch. Without persistent_workers that happens in each pass over the

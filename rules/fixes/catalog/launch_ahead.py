@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -29,8 +28,8 @@ LAUNCH_NS = 6_000.0  # of a launch that does not wait: recordings of H100 and H2
 class LaunchAhead:
     """Launches that wait for their own kernel, as with CUDA_LAUNCH_BLOCKING=1."""
 
-    id: ClassVar[str] = "launch-ahead"
-    explanation: ClassVar[str] = """
+    id = "launch-ahead"
+    explanation = """
 When it applies
     Nine in ten launches of kernels of 20 us or more return within 100 us after the kernel ends, and not before.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -30,14 +29,9 @@ TIMES_MORE = 2  # workers where some are there already
 class LoadDataInWorkers:
     """The time that steps spend inside a data loader."""
 
-    id: ClassVar[str] = "load-data-in-workers"
-    switches: ClassVar[tuple[str, ...]] = (
-        "num-workers",
-        "persistent-workers",
-        "prefetch-factor",
-        "same-batch",
-    )
-    explanation: ClassVar[str] = """
+    id = "load-data-in-workers"
+    switches = ("num-workers", "persistent-workers", "prefetch-factor", "same-batch")
+    explanation = """
 When it applies
     The step's thread spends time inside a data loader, or in a range named like one.
 

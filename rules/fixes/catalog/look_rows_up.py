@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -22,8 +21,8 @@ from rules.replay.replay import Replay
 class LookRowsUp:
     """Products with one-hot vectors."""
 
-    id: ClassVar[str] = "look-rows-up"
-    explanation: ClassVar[str] = f"""
+    id = "look-rows-up"
+    explanation = f"""
 When it applies
     One-hot vectors are made (aten::one_hot) and multiplied by a matrix, with at most two operators between, such as a
     conversion. That takes at least 5 % of the GPU's time, with its gradient. Shapes must be recorded.

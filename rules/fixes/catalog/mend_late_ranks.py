@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -63,8 +62,8 @@ class _Excess:
 class MendLateRanks:
     """Ranks with more host work, loading, read-backs or compute than the median of the others."""
 
-    id: ClassVar[str] = "mend-late-ranks"
-    explanation: ClassVar[str] = """
+    id = "mend-late-ranks"
+    explanation = """
 When it applies
     Some of several ranks that wait for each other load data, run Python, read back or compute longer than the median
     of the others, and at least a quarter of all waiting is for them. Stages of a pipeline do different work by design:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -74,9 +73,9 @@ _NAMELESS = "The recording does not say what this is. If it is several things, e
 class MoveHostPhase:
     """Long stretches of host work, with the waits between them."""
 
-    id: ClassVar[str] = "move-host-phase"
-    switches: ClassVar[tuple[str, ...]] = ("no-logging", "no-evaluation")
-    explanation: ClassVar[str] = """
+    id = "move-host-phase"
+    switches = ("no-logging", "no-evaluation")
+    explanation = """
 When it applies
     The CPU does its own work for at least 250 us: numpy, a simulator, serialising, printing. Long stretches and
     blocking waits with fewer than 20 launches between them form one phase. With Python's stacks, its name is the

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -26,8 +25,8 @@ PASSES, PASSES_AT_MOST, PASSES_AT_LEAST = 2.0, 4.0, 1.25
 class MultiplyForDistances:
     """Differences of all pairs that are squared and summed."""
 
-    id: ClassVar[str] = "multiply-for-distances"
-    explanation: ClassVar[str] = """
+    id = "multiply-for-distances"
+    explanation = """
 When it applies
     Two tensors are subtracted so that each row of one meets each row of the other, and the differences, at least four
     times as many as either has numbers and of at least 8 dimensions, are squared and summed, or their norm is taken.

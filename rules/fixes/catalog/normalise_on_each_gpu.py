@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -30,8 +29,8 @@ norm = torch.nn.GroupNorm(32, channels)"""
 class NormaliseOnEachGpu:
     """Synchronised batch normalisation."""
 
-    id: ClassVar[str] = "normalise-on-each-gpu"
-    explanation: ClassVar[str] = """
+    id = "normalise-on-each-gpu"
+    explanation = """
 When it applies
     At least 4 synchronised batch normalisations per step in a run on several GPUs, judging by operator names.
 

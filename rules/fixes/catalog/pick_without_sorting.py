@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -31,8 +30,8 @@ middle = values.kthvalue(n // 2).values        # instead of values.sort().values
 class PickWithoutSorting:
     """Rows that are sorted for their first values."""
 
-    id: ClassVar[str] = "pick-without-sorting"
-    explanation: ClassVar[str] = """
+    id = "pick-without-sorting"
+    explanation = """
 When it applies
     The program takes a part of what aten::sort or aten::argsort gave it at once, and the next operation on the GPU
     takes at most a twentieth of the sort, so that it cannot read all of it. Sorting takes at least 5 % of the GPU's

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -41,8 +40,8 @@ answer(host)"""
 class ReadResultsLater:
     """The one place of each request, without training, at which the CPU waits for what was computed."""
 
-    id: ClassVar[str] = "read-results-later"
-    explanation: ClassVar[str] = """
+    id = "read-results-later"
+    explanation = """
 When it applies
     Nothing is trained, three or more steps each wait at one place only, and read several values there: the result
     leaves the GPU. That cannot be taken away. Operators must be recorded: reading a single value is no result.

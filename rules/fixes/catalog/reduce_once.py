@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -35,9 +34,9 @@ optimizer.step()"""
 class ReduceOnce:
     """Several forward passes of a data-parallel model for each update, with collectives in all of them."""
 
-    id: ClassVar[str] = "reduce-once"
-    switches: ClassVar[tuple[str, ...]] = ("no-sync",)
-    explanation: ClassVar[str] = """
+    id = "reduce-once"
+    switches = ("no-sync",)
+    explanation = """
 When it applies
     Each parameter update follows several forward passes of DistributedDataParallel, and every backward pass runs
     collectives.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -30,9 +29,9 @@ loss, accuracy, scale = values.tolist()        # one message, and the CPU waits 
 class ReduceValuesTogether:
     """Norms, losses and scores of all ranks, each with a collective and a read-back of its own."""
 
-    id: ClassVar[str] = "reduce-values-together"
-    switches: ClassVar[tuple[str, ...]] = ("no-read-backs", "no-collectives")
-    explanation: ClassVar[str] = """
+    id = "reduce-values-together"
+    switches = ("no-read-backs", "no-collectives")
+    explanation = """
 When it applies
     Three or more times in a row a small collective is followed by reading back at most 256 bytes, with no more than 20
     launches in between.

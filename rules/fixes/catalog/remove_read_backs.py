@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -33,9 +32,9 @@ COUNTED = "counting rows"
 class RemoveReadBacks:
     """Reading values back, and synchronising, at one kind of place."""
 
-    id: ClassVar[str] = "remove-read-backs"
-    switches: ClassVar[tuple[str, ...]] = ("no-read-backs",)
-    explanation: ClassVar[str] = """
+    id = "remove-read-backs"
+    switches = ("no-read-backs",)
+    explanation = """
 When it applies
     Calls that wait for the GPU: a small copy to the host and the synchronisation after it, counting the rows of a
     mask, an explicit synchronisation. Reading the result that ends a request is none of them.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -43,9 +42,9 @@ _CAPTURED = (Call.LAUNCH, Call.MEMSET, Call.COPY, Call.LOAD)
 class ReplayCudaGraph:
     """Steps whose CPU launches too slowly."""
 
-    id: ClassVar[str] = "replay-cuda-graph"
-    switches: ClassVar[tuple[str, ...]] = ("cuda-graph", "compile-reduce-overhead")
-    explanation: ClassVar[str] = """
+    id = "replay-cuda-graph"
+    switches = ("cuda-graph", "compile-reduce-overhead")
+    explanation = """
 When it applies
     There are stretches of 20 or more launches in which nothing is read back, with at least 3 different kernels where
     no steps were found. Training steps qualify only where launching takes most of the step, every step makes the same

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -27,9 +26,9 @@ WAITED_AT_LEAST = 0.7  # of the time is gone: some of it may be a wait for what 
 class RunPythonInProcesses:
     """Threads of one Python that take turns."""
 
-    id: ClassVar[str] = "run-python-in-processes"
-    switches: ClassVar[tuple[str, ...]] = ("num-workers",)
-    explanation: ClassVar[str] = """
+    id = "run-python-in-processes"
+    switches = ("num-workers",)
+    explanation = """
 When it applies
     The launching thread stands still while other threads of its process run Python: in recordings with stacks they go
     from frame to frame and it does not; Nsight Systems with osrt records its waits for the GIL, of 5 ms each. A

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -36,8 +35,8 @@ tokens = best.indices.gather(1, drawn)"""
 class SelectBeforeSorting:
     """Sorting and adding up whole rows, as top-p sampling is written down."""
 
-    id: ClassVar[str] = "select-before-sorting"
-    explanation: ClassVar[str] = """
+    id = "select-before-sorting"
+    explanation = """
 When it applies
     Nothing is trained, and after a matrix product rows are sorted and then accumulated (a cumulative sum). From the
     sort to the next product takes at least a tenth of the GPU's time.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
@@ -26,8 +25,8 @@ _CODE = """out = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_ca
 class ShareKeyHeads:
     """Keys and values that are repeated for grouped-query attention."""
 
-    id: ClassVar[str] = "share-key-heads"
-    explanation: ClassVar[str] = """
+    id = "share-key-heads"
+    explanation = """
 When it applies
     At most 16 operators before an attention, or one of its products, a tensor of as many sequences and of the same
     length and size is repeated to the number of its heads: by repeat_interleave or repeat, or by an expand whose result

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -33,8 +32,8 @@ loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(),
 class ShiftLabels:
     """Scores of all positions but the last one, copied for the loss."""
 
-    id: ClassVar[str] = "shift-labels"
-    explanation: ClassVar[str] = """
+    id = "shift-labels"
+    explanation = """
 When it applies
     A part of a tensor along its last dimension but one is copied, and at most 12 operators later a loss reads as many
     numbers. That takes at least 5 % of the GPU's time, with its gradients. Shapes must be recorded.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -19,8 +18,8 @@ from rules.replay.replay import Replay
 class SkipUnusedGradients:
     """A frozen network that is run with gradients."""
 
-    id: ClassVar[str] = "skip-unused-gradients"
-    explanation: ClassVar[str] = """
+    id = "skip-unused-gradients"
+    explanation = """
 When it applies
     In each of at least two steps with an optimizer's step and one backward pass, the gradients of some parameters are
     stored anew, and others are added to older ones: no optimizer clears those. In the forward pass they come before

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -32,9 +31,9 @@ MIN_STEPS = 3
 class SpreadSlowSteps:
     """Steps that are slow because they do more than the others."""
 
-    id: ClassVar[str] = "spread-slow-steps"
-    switches: ClassVar[tuple[str, ...]] = ("no-logging", "no-evaluation", "gc-freeze")
-    explanation: ClassVar[str] = """
+    id = "spread-slow-steps"
+    switches = ("no-logging", "no-evaluation", "gc-freeze")
+    explanation = """
 When it applies
     Fewer than half of the steps take more than 1.5 times the median, and they make different calls or work longer on
     the CPU. Steps of which each takes longer than the one before have no extra work: what they work on grows. Waiting

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -21,8 +20,8 @@ from rules.replay.replay import Replay
 class StopCheckingForNan:
     """Anomaly detection of autograd."""
 
-    id: ClassVar[str] = "stop-checking-for-nan"
-    explanation: ClassVar[str] = """
+    id = "stop-checking-for-nan"
+    explanation = """
 When it applies
     At least 20 functions of the backward pass in a step, and half of them, check their result for NaN.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -27,9 +26,9 @@ SPATIAL_TIME = 0.7  # of interpolation and pooling: neighbouring channels are re
 class UseChannelsLast:
     """Conversions between NCHW and NHWC."""
 
-    id: ClassVar[str] = "use-channels-last"
-    switches: ClassVar[tuple[str, ...]] = ("channels-last",)
-    explanation: ClassVar[str] = """
+    id = "use-channels-last"
+    switches = ("channels-last",)
+    explanation = """
 When it applies
     Kernels convert tensors between the two layouts of images.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -29,9 +28,9 @@ MIN_SHARE = 0.02  # of the GPU's time, by operators of one name
 class UseFasterKernels:
     """Operators that are slow by themselves."""
 
-    id: ClassVar[str] = "use-faster-kernels"
-    switches: ClassVar[tuple[str, ...]] = ("cudnn-benchmark", "sdpa-backend")
-    explanation: ClassVar[str] = """
+    id = "use-faster-kernels"
+    switches = ("cudnn-benchmark", "sdpa-backend")
+    explanation = """
 When it applies
     An operator reaches less than a tenth of what its shapes and types allow: see the rule slow-operators.
 

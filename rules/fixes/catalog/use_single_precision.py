@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -30,8 +29,8 @@ HALF_THE_BYTES = 2.0  # what memory limits becomes this much faster with numbers
 class UseSinglePrecision:
     """Kernels in FP64 of a Python program, by their names."""
 
-    id: ClassVar[str] = "use-single-precision"
-    explanation: ClassVar[str] = """
+    id = "use-single-precision"
+    explanation = """
 When it applies
     A Python program computes with 64-bit numbers, usually because numpy creates them by default.
 

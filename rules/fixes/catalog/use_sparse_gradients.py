@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -55,8 +54,8 @@ class DenseTables:
 class UseSparseGradients:
     """Embedding tables of which a batch uses few rows."""
 
-    id: ClassVar[str] = "use-sparse-gradients"
-    explanation: ClassVar[str] = """
+    id = "use-sparse-gradients"
+    explanation = """
 When it applies
     The backward pass makes gradients for all rows of embedding tables with at least 4 million elements, of which a
     batch names at most a tenth. Shapes must have been recorded. A table that is also a factor of a matrix product, as

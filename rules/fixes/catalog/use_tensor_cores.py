@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -29,9 +28,9 @@ IN_16_BITS = 0.5  # of the time of kernels that move memory: tensors have half t
 class UseTensorCores:
     """FP32 products and convolutions, by the names of their kernels."""
 
-    id: ClassVar[str] = "use-tensor-cores"
-    switches: ClassVar[tuple[str, ...]] = ("tf32", "autocast-bf16", "autocast-fp16")
-    explanation: ClassVar[str] = """
+    id = "use-tensor-cores"
+    switches = ("tf32", "autocast-bf16", "autocast-fp16")
+    explanation = """
 When it applies
     Matrix products or convolutions run on the FP32 units of a GPU that has tensor cores.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
 
 import numpy as np
 
@@ -29,8 +28,8 @@ cache[:, :, place] = new_keys                      # each step writes what is ne
 class WriteInPlace:
     """Kernels that concatenate."""
 
-    id: ClassVar[str] = "write-in-place"
-    explanation: ClassVar[str] = """
+    id = "write-in-place"
+    explanation = """
 When it applies
     More than a tenth of the GPU's time copies tensors into a longer one, as a cache that grows in each step does.
 

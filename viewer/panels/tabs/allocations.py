@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QKeyEvent
@@ -40,11 +40,11 @@ MIN_ABOUT_WIDTH = 90  # pixels for the words between the groupings and what stan
 class AllocationsPanel(Panel):
     """Needs a snapshot of the allocator, or a trace with memory; follows the moment that the document is at."""
 
-    title: ClassVar[str] = "Allocations"
-    lacks: ClassVar[str] = (
+    title = "Allocations"
+    lacks = (
         "Memory was not recorded. Open a snapshot of PyTorch's allocator, or record with profile_memory=True."
     )
-    order: ClassVar[int] = 82
+    order = 82
 
     def build(self) -> None:
         self._about = ElidedLabel("", "secondary", pixels=12)

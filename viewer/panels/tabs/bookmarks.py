@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QAction
@@ -30,8 +30,8 @@ _TITLE, _NOTE = 0, 3  # columns
 class BookmarksPanel(Panel):
     """Reads and writes the session of the open recording; ``changed`` after every change."""
 
-    title: ClassVar[str] = "Bookmarks"
-    order: ClassVar[int] = 110
+    title = "Bookmarks"
+    order = 110
     changed = Signal()
     failed = Signal(str)
     written = Signal()  # a note or a title, to its end or given up

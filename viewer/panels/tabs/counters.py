@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from parsers.model import Attribute
 from parsers.model.units import capital
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 class RooflinePanel(Panel):
     """The roofline beside a timeline: of profiled launches, else of operators as their shapes let one estimate."""
 
-    title: ClassVar[str] = "Roofline"
-    lacks: ClassVar[str] = (
+    title = "Roofline"
+    lacks = (
         "Neither shapes nor hardware counters were recorded. "
         "Record with record_shapes=True, or open a report of Nsight Compute."
     )
-    order: ClassVar[int] = 100
-    says_whole_run: ClassVar[bool] = True
+    order = 100
+    says_whole_run = True
 
     def build(self) -> None:
         self.plot: RooflinePlot | None = None
@@ -88,11 +88,9 @@ class RooflinePanel(Panel):
 class CountersPanel(Panel):
     """Shows the profiled launch that stands for the selected kernel, and how sure that is."""
 
-    title: ClassVar[str] = "Counters"
-    lacks: ClassVar[str] = (
-        "Hardware counters were not recorded. Open a report of Nsight Compute together with the timeline."
-    )
-    order: ClassVar[int] = 90
+    title = "Counters"
+    lacks = "Hardware counters were not recorded. Open a report of Nsight Compute together with the timeline."
+    order = 90
 
     def build(self) -> None:
         self._note = Label("", "secondary", pixels=12, wrap=True)

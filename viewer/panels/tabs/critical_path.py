@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from rules.findings.base import Evidence
 from viewer.panels.panel import Panel, tab
@@ -32,9 +32,9 @@ COLUMNS = (
 class CriticalPathPanel(Panel):
     """A row shows the longest piece of its kind on the timeline."""
 
-    title: ClassVar[str] = "Critical path"
-    lacks: ClassVar[str] = "Launches are not linked to their kernels. Record API calls and GPU work together."
-    order: ClassVar[int] = 55
+    title = "Critical path"
+    lacks = "Launches are not linked to their kernels. Record API calls and GPU work together."
+    order = 55
 
     def build(self) -> None:
         self.table = TableView(COLUMNS, "Critical path")

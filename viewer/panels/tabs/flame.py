@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from PySide6.QtWidgets import QComboBox, QPushButton
 
 from parsers.model import LaneKind, Trace
@@ -24,12 +22,10 @@ from viewer.timeline.scene import joined
 class FlamePanel(Panel):
     """Follows the selected area and its lanes, else the selected step; every CPU thread counts."""
 
-    title: ClassVar[str] = "Flame"
-    lacks: ClassVar[str] = (
-        "Nothing nested was recorded. Record regions, operators or stacks (with_stack=True)."
-    )
-    order: ClassVar[int] = 40
-    follows_step: ClassVar[bool] = True
+    title = "Flame"
+    lacks = "Nothing nested was recorded. Record regions, operators or stacks (with_stack=True)."
+    order = 40
+    follows_step = True
 
     def build(self) -> None:
         self.view = IcicleView()

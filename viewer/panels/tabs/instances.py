@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from PySide6.QtWidgets import QComboBox, QStackedLayout
@@ -199,11 +199,11 @@ def _floats(values: pd.Series) -> np.ndarray:
 class InstancesPanel(Panel):
     """A row flies to its place; what is selected on the timeline is marked in the table."""
 
-    title: ClassVar[str] = "Instances"
-    lacks: ClassVar[str] = "GPU work was not recorded, so there are no gaps, copies or launches to list."
-    order: ClassVar[int] = 45
-    follows_step: ClassVar[bool] = True
-    follows_area: ClassVar[bool] = True
+    title = "Instances"
+    lacks = "GPU work was not recorded, so there are no gaps, copies or launches to list."
+    order = 45
+    follows_step = True
+    follows_area = True
 
     def build(self) -> None:
         self.choice = QComboBox()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from PySide6.QtCore import Qt
@@ -53,15 +53,15 @@ BY_FAMILY = (
 class KernelsPanel(Panel):
     """Follows the selected area or step; a row selects the longest call on the timeline, two stand side by side."""
 
-    title: ClassVar[str] = "Kernels"
-    lacks: ClassVar[str] = (
+    title = "Kernels"
+    lacks = (
         "GPU work was not recorded. "
         "Record it with torch.profiler (ProfilerActivity.CUDA) or nsys profile --trace=cuda."
     )
-    order: ClassVar[int] = 20
-    follows_step: ClassVar[bool] = True
-    has_families: ClassVar[bool] = True
-    follows_area: ClassVar[bool] = True
+    order = 20
+    follows_step = True
+    has_families = True
+    follows_area = True
 
     def build(self) -> None:
         self.by_name = TableView(BY_NAME, "Kernels")

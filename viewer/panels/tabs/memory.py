@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PySide6.QtGui import QColor
@@ -93,11 +93,11 @@ def outline(time: I64, value: Array, points: int = MAX_POINTS) -> tuple[Array, A
 class MemoryPanel(Panel):
     """A step curve for each counter; pyqtgraph is imported when the tab is first shown."""
 
-    title: ClassVar[str] = "Memory"
-    lacks: ClassVar[str] = (
+    title = "Memory"
+    lacks = (
         "Memory was not recorded. Open a snapshot of PyTorch's allocator, or record with profile_memory=True."
     )
-    order: ClassVar[int] = 80
+    order = 80
 
     def build(self) -> None:
         self._legend = horizontal(margins=(14, 6, 14, 0), spacing=20)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from parsers.model import Attribute, EventKind
 from viewer.panels.panel import Panel, tab
@@ -34,11 +34,11 @@ ROOFS = (
 class RoofsPanel(Panel):
     """Follows the selected area or step; a row selects the longest call on the timeline."""
 
-    title: ClassVar[str] = "Roofs"
-    lacks: ClassVar[str] = "Shapes were not recorded. Record with record_shapes=True."
-    order: ClassVar[int] = 32
-    follows_step: ClassVar[bool] = True
-    follows_area: ClassVar[bool] = True
+    title = "Roofs"
+    lacks = "Shapes were not recorded. Record with record_shapes=True."
+    order = 32
+    follows_step = True
+    follows_area = True
 
     def build(self) -> None:
         self.table = TableView(ROOFS, "Roofs")
@@ -104,11 +104,11 @@ OPERATORS = (
 class OperatorsPanel(Panel):
     """Follows the selected area or step; a row selects the longest call on the timeline."""
 
-    title: ClassVar[str] = "Operators"
-    lacks: ClassVar[str] = "CPU operators were not recorded. The PyTorch profiler records them."
-    order: ClassVar[int] = 30
-    follows_step: ClassVar[bool] = True
-    follows_area: ClassVar[bool] = True
+    title = "Operators"
+    lacks = "CPU operators were not recorded. The PyTorch profiler records them."
+    order = 30
+    follows_step = True
+    follows_area = True
 
     def build(self) -> None:
         self.table = TableView(OPERATORS, "Operators")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QAction
@@ -50,8 +50,8 @@ _INVITATION = "Pick a question on the left or write your own. The answer also ap
 class QueryPanel(Panel):
     """Questions at the left, the text in the middle, the answer at the right."""
 
-    title: ClassVar[str] = "Query"
-    order: ClassVar[int] = 107
+    title = "Query"
+    order = 107
 
     def build(self) -> None:
         self.list = QuestionList()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from PySide6.QtCore import Qt
@@ -39,10 +39,10 @@ COLLECTIVES = (
 class CollectivesPanel(Panel):
     """Every kind of collective with its size, waiting and bandwidth."""
 
-    title: ClassVar[str] = "Collectives"
-    lacks: ClassVar[str] = "One GPU has no collectives. Record every rank and open all files together."
-    order: ClassVar[int] = 70
-    says_whole_run: ClassVar[bool] = True
+    title = "Collectives"
+    lacks = "One GPU has no collectives. Record every rank and open all files together."
+    order = 70
+    says_whole_run = True
 
     def build(self) -> None:
         self.table = TableView(COLLECTIVES, "Collectives")
@@ -110,10 +110,10 @@ RANKS = (
 class RanksPanel(Panel):
     """A row shows the rank's exposed communication on the timeline."""
 
-    title: ClassVar[str] = "Ranks"
-    lacks: ClassVar[str] = "One GPU has no ranks. Record every rank and open all files together."
-    order: ClassVar[int] = 60
-    says_whole_run: ClassVar[bool] = True
+    title = "Ranks"
+    lacks = "One GPU has no ranks. Record every rank and open all files together."
+    order = 60
+    says_whole_run = True
 
     def build(self) -> None:
         self.table = TableView(RANKS, "Ranks")

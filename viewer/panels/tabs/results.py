@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from PySide6.QtWidgets import QComboBox
 
@@ -20,9 +19,9 @@ AS_STATED = "As the opened result states it"
 class ResultsPanel(Panel):
     """One table at a time; where several were opened, a list says which."""
 
-    title: ClassVar[str] = "Results"
-    lacks: ClassVar[str] = "No results were opened. Open those of a benchmark together with the recording."
-    order: ClassVar[int] = 95
+    title = "Results"
+    lacks = "No results were opened. Open those of a benchmark together with the recording."
+    order = 95
 
     def build(self) -> None:
         self.choice = QComboBox()

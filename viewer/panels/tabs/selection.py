@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PySide6.QtCore import Qt
@@ -51,9 +51,9 @@ NARROW = 760  # pixels: less has no room for facts, arguments and histogram side
 class SelectionPanel(Panel):
     """Follows the document's event, gap and area; the last thing selected is the one shown."""
 
-    title: ClassVar[str] = "Selection"
-    order: ClassVar[int] = 10
-    of_selection: ClassVar[bool] = True
+    title = "Selection"
+    order = 10
+    of_selection = True
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from PySide6.QtCore import QLocale, QSignalBlocker, Qt
@@ -152,13 +152,13 @@ class _Latency:
 class ServingPanel(Panel):
     """A row flies to its steps; that of a request to its range, or to the step that gave its first token."""
 
-    title: ClassVar[str] = "Serving"
-    lacks: ClassVar[str] = (
+    title = "Serving"
+    lacks = (
         "No engine that serves requests was recorded. "
         "Mark its steps (execute_..., step[...], prefill, decode), or open a request log."
     )
-    order: ClassVar[int] = 45
-    says_whole_run: ClassVar[bool] = True
+    order = 45
+    says_whole_run = True
 
     def __init__(self, document: Document, parent: QWidget | None = None) -> None:
         super().__init__(document, parent)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QComboBox
 
@@ -56,9 +56,9 @@ class _Trend:
 class TrendPanel(Panel):
     """Chosen by itself is the name whose last run did the same work as the open recording."""
 
-    title: ClassVar[str] = "Trend"
-    lacks: ClassVar[str] = "This is the first recording of the program. The next one is compared with it."
-    order: ClassVar[int] = 105
+    title = "Trend"
+    lacks = "This is the first recording of the program. The next one is compared with it."
+    order = 105
 
     def build(self) -> None:
         self.names = QComboBox()
@@ -170,11 +170,9 @@ STEPS = (
 class StepsPanel(Panel):
     """A row selects its step for the whole window."""
 
-    title: ClassVar[str] = "Steps"
-    lacks: ClassVar[str] = (
-        "No steps were found. Call profiler.step() after each of them, or put ranges around them."
-    )
-    order: ClassVar[int] = 50
+    title = "Steps"
+    lacks = "No steps were found. Call profiler.step() after each of them, or put ranges around them."
+    order = 50
 
     def build(self) -> None:
         self.table = TableView(STEPS, "Steps")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -153,9 +153,9 @@ def _launched(found: OperatorTimes, mine: BOOL) -> dict[str, I64]:
 class Operators(RowTable):
     """Operators of a framework; other events on the same lanes are left out."""
 
-    name: ClassVar[str] = "operators"
-    about: ClassVar[str] = "one call of an operator, such as aten::mm, on the CPU"
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "operators"
+    about = "one call of an operator, such as aten::mm, on the CPU"
+    columns = (
         *CALLED,
         *LAUNCHED,
         Column("outermost", "whether it runs outside of an operator of its own name: sum only those"),
@@ -187,9 +187,9 @@ class Operators(RowTable):
 class Regions(RowTable):
     """NVTX ranges, record_function and the like, and steps."""
 
-    name: ClassVar[str] = "regions"
-    about: ClassVar[str] = "one annotated range on the CPU, and where its work lay on the GPU"
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "regions"
+    about = "one annotated range on the CPU, and where its work lay on the GPU"
+    columns = (
         *CALLED,
         *LAUNCHED,
         Column("gpu_start_ns", "start of the first operation launched inside"),
@@ -229,9 +229,9 @@ class Regions(RowTable):
 class ApiCalls(RowTable):
     """Runtime and driver calls."""
 
-    name: ClassVar[str] = "api_calls"
-    about: ClassVar[str] = "one call of the GPU's runtime or driver"
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "api_calls"
+    about = "one call of the GPU's runtime or driver"
+    columns = (
         *CALLED,
         Column("gpu_idle_ns", "how long all GPUs of its rank ran nothing meanwhile"),
         Column("operations", "number of operations it launched"),
@@ -287,9 +287,9 @@ def idle_during(analysis: Analysis, calls: I64) -> pd.arrays.IntegerArray:
 class Modules(RowTable):
     """Modules of a model, where Python frames of them were recorded."""
 
-    name: ClassVar[str] = "modules"
-    about: ClassVar[str] = "one call of a module (nn.Module), where stacks were recorded"
-    columns: ClassVar[tuple[Column, ...]] = (*CALLED, LAUNCHED[1], LAUNCHED[3], *NESTED)
+    name = "modules"
+    about = "one call of a module (nn.Module), where stacks were recorded"
+    columns = (*CALLED, LAUNCHED[1], LAUNCHED[3], *NESTED)
 
     def rows(self, analysis: Analysis) -> Mapping[str, Any]:
         trace = analysis.trace
@@ -309,9 +309,9 @@ WAITING_CALLS = (Call.SYNCHRONIZE, Call.BLOCKING_COPY)
 class Synchronisations(RowTable):
     """Calls that return only when the GPU has done something."""
 
-    name: ClassVar[str] = "synchronisations"
-    about: ClassVar[str] = "one call in which the CPU waited for the GPU"
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "synchronisations"
+    about = "one call in which the CPU waited for the GPU"
+    columns = (
         EVENT,
         Column("name", "name of the call"),
         *TIMES,
@@ -343,11 +343,9 @@ class Synchronisations(RowTable):
 class LaunchWaits(RowTable):
     """Each operation whose launch is known; the times are those of the call."""
 
-    name: ClassVar[str] = "launch_waits"
-    about: ClassVar[str] = (
-        "one launch: how long its call took, its operation waited, and the GPU waited for it"
-    )
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "launch_waits"
+    about = "one launch: how long its call took, its operation waited, and the GPU waited for it"
+    columns = (
         Column("event", "the event of the call"),
         Column("call", "name of the call"),
         Column("operation", "the event on the GPU"),

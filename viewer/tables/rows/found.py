@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -34,9 +34,9 @@ BUSY_PARTS = ("compute", "communication", "copy", "other")
 class Steps(RowTable):
     """Iterations or requests."""
 
-    name: ClassVar[str] = "steps"
-    about: ClassVar[str] = "one step of one rank"
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "steps"
+    about = "one step of one rank"
+    columns = (
         Column("step", "its number"),
         Column("name", "name as recorded, or iteration N", "Step"),
         RANK,
@@ -68,9 +68,9 @@ class Steps(RowTable):
 class Gaps(RowTable):
     """Rows of one GPU never overlap; a gap that several causes share is several rows."""
 
-    name: ClassVar[str] = "gaps"
-    about: ClassVar[str] = "one stretch of time in which a GPU ran nothing, and why"
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "gaps"
+    about = "one stretch of time in which a GPU ran nothing, and why"
+    columns = (
         Column("gap", "its number"),
         *TIMES,
         RANK,
@@ -102,9 +102,9 @@ class Gaps(RowTable):
 class DeviceTimes(RowTable):
     """Each moment between a GPU's first and last operation belongs to one row, so that sums are exact."""
 
-    name: ClassVar[str] = "device_time"
-    about: ClassVar[str] = "one stretch of time in which a GPU did one thing; nothing overlaps"
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "device_time"
+    about = "one stretch of time in which a GPU did one thing; nothing overlaps"
+    columns = (
         *TIMES,
         RANK,
         DEVICE,
@@ -152,9 +152,9 @@ def findings_of(analysis: Analysis) -> Diagnosis:
 class Findings(RowTable):
     """What the rules say, as ``diagnose`` ranks it."""
 
-    name: ClassVar[str] = "findings"
-    about: ClassVar[str] = "one finding of the diagnosis, in its order"
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "findings"
+    about = "one finding of the diagnosis, in its order"
+    columns = (
         Column("rule", "which check found it"),
         Column("category", "kind of loss"),
         Column("severity", "high, medium or low"),

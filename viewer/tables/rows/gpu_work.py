@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -65,9 +65,9 @@ def _launched(analysis: Analysis, events: I64, *, delay: bool) -> dict[str, Any]
 class Kernels(RowTable):
     """Kernels, and CUDA graphs that were recorded as one operation."""
 
-    name: ClassVar[str] = "kernels"
-    about: ClassVar[str] = "one kernel as it ran on the GPU"
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "kernels"
+    about = "one kernel as it ran on the GPU"
+    columns = (
         EVENT,
         Column("name", "name as recorded"),
         Column("short_name", "name without its template arguments"),
@@ -125,9 +125,9 @@ def _operators(trace: Trace, kernels: I64) -> I64:
 class Copies(RowTable):
     """Copies and memsets."""
 
-    name: ClassVar[str] = "copies"
-    about: ClassVar[str] = "one copy or memset"
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "copies"
+    about = "one copy or memset"
+    columns = (
         EVENT,
         Column("name", "name as recorded"),
         Column("operation", "copy or memset"),
@@ -199,12 +199,9 @@ def _memory(trace: Trace, which: Attribute, events: I64) -> pd.Categorical:
 class Launches(RowTable):
     """Both sides are events."""
 
-    name: ClassVar[str] = "launches"
-    about: ClassVar[str] = "one operation on the GPU and the call that launched it"
-    columns: ClassVar[tuple[Column, ...]] = (
-        Column("launch", "the event of the call"),
-        Column("operation", "the event on the GPU"),
-    )
+    name = "launches"
+    about = "one operation on the GPU and the call that launched it"
+    columns = (Column("launch", "the event of the call"), Column("operation", "the event on the GPU"))
 
     def rows(self, analysis: Analysis) -> Mapping[str, Any]:
         links = analysis.trace.links
@@ -215,9 +212,9 @@ class Launches(RowTable):
 class Collectives(RowTable):
     """Each participant is a row; ``instance`` joins those of one collective."""
 
-    name: ClassVar[str] = "collectives"
-    about: ClassVar[str] = "one collective kernel on one rank"
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "collectives"
+    about = "one collective kernel on one rank"
+    columns = (
         EVENT,
         Column("name", "name of the kernel"),
         Column("collective", "allreduce, allgather ...; empty where nothing tells"),

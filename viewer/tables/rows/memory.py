@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,9 +23,9 @@ from viewer.tables.table import Column, RowTable, row_table
 class Counters(RowTable):
     """A value holds until the next one of its counter."""
 
-    name: ClassVar[str] = "counters"
-    about: ClassVar[str] = "one sample of one counter"
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "counters"
+    about = "one sample of one counter"
+    columns = (
         Column("name", "name of the counter"),
         Column("unit", "unit of the value"),
         Column("time_ns", "when it was sampled"),
@@ -56,9 +56,9 @@ class Counters(RowTable):
 class MemoryAllocations(RowTable):
     """Where single allocations were recorded; the totals that others record are in ``counters``."""
 
-    name: ClassVar[str] = "memory"
-    about: ClassVar[str] = "one GPU memory allocation, from the allocator's history or a snapshot"
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "memory"
+    about = "one GPU memory allocation, from the allocator's history or a snapshot"
+    columns = (
         Column("start_ns", "when it was allocated; empty where it is older than the history"),
         Column("end_ns", "when it was freed; empty where it was still held"),
         Column("size_bytes", "as the allocator counts it"),
@@ -112,9 +112,9 @@ _KINDS = tuple(each.value for each in KINDS)
 class Allocations(RowTable):
     """Of each GPU the record that tells most: a snapshot, else what the profiler saw."""
 
-    name: ClassVar[str] = "allocations"
-    about: ClassVar[str] = "one GPU memory allocation"
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "allocations"
+    about = "one GPU memory allocation"
+    columns = (
         Column("start_ns", "when it was made; empty where it is older than the recording"),
         Column("end_ns", "when it was given back; empty where it was held to the end"),
         Column("size_bytes", "as the allocator counts it"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,9 @@ from viewer.tables.table import Column, RowTable, row_table
 class PredictedSteps(RowTable):
     """Each fix by itself; the parts of one add up to its step before and after. A redesign has no single estimate."""
 
-    name: ClassVar[str] = "predicted_steps"
-    about: ClassVar[str] = "one part of a step, without the profiler, before and after one fix"
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "predicted_steps"
+    about = "one part of a step, without the profiler, before and after one fix"
+    columns = (
         Column("fix", "id of the fix"),
         Column("title", "what would be done"),
         Column("part", "what the GPU does or waits for meanwhile"),
@@ -56,9 +56,9 @@ class PredictedSteps(RowTable):
 class CriticalPathPieces(RowTable):
     """In order of time and without a break; together as long as the steps that were replayed."""
 
-    name: ClassVar[str] = "critical_path"
-    about: ClassVar[str] = "one piece of the chain of work and waits that decides how long a step takes"
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "critical_path"
+    about = "one piece of the chain of work and waits that decides how long a step takes"
+    columns = (
         EVENT,
         Column("kind", f"one of {', '.join(kind.name.lower() for kind in PathKind)}"),
         Column("segment", "what it is, as the tab Critical path calls it"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,9 +35,9 @@ KINDS = tuple(kind.name.lower() for kind in EventKind)
 class Events(RowTable):
     """The columns are the model's own; only the number of each event is made."""
 
-    name: ClassVar[str] = "events"
-    about: ClassVar[str] = "one event of any kind, in the order of lanes"
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "events"
+    about = "one event of any kind, in the order of lanes"
+    columns = (
         EVENT,
         Column("name", "name as recorded"),
         Column("kind", f"one of {', '.join(KINDS)}"),
@@ -64,9 +64,9 @@ class Events(RowTable):
 class Parents(RowTable):
     """Only events that lie inside another one of their lane have a row."""
 
-    name: ClassVar[str] = "parents"
-    about: ClassVar[str] = "one event that lies directly inside another one of its lane"
-    columns: ClassVar[tuple[Column, ...]] = (EVENT, Column("parent", "the event around it"))
+    name = "parents"
+    about = "one event that lies directly inside another one of its lane"
+    columns = (EVENT, Column("parent", "the event around it"))
 
     def rows(self, analysis: Analysis) -> Mapping[str, Any]:
         trace = analysis.trace
@@ -84,9 +84,9 @@ class Parents(RowTable):
 class Arguments(RowTable):
     """Sizes, shapes, grids, groups and the like; everything else that a file says stays in it."""
 
-    name: ClassVar[str] = "arguments"
-    about: ClassVar[str] = "one argument of one event"
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "arguments"
+    about = "one argument of one event"
+    columns = (
         EVENT,
         Column("key", "which argument"),
         Column("number", "its value, where it is a number"),
@@ -112,9 +112,9 @@ class Arguments(RowTable):
 class Lanes(RowTable):
     """Where events happen."""
 
-    name: ClassVar[str] = "lanes"
-    about: ClassVar[str] = "one lane: a thread's operators, its calls, a stream"
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "lanes"
+    about = "one lane: a thread's operators, its calls, a stream"
+    columns = (
         Column("lane", "its number"),
         Column("name", "its name"),
         Column("kind", "what it shows, such as cpu_thread or gpu_stream"),
@@ -147,9 +147,9 @@ class Lanes(RowTable):
 class Devices(RowTable):
     """The GPUs, as each rank sees them."""
 
-    name: ClassVar[str] = "devices"
-    about: ClassVar[str] = "one GPU as one rank sees it"
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "devices"
+    about = "one GPU as one rank sees it"
+    columns = (
         RANK,
         DEVICE,
         Column("name", "its model"),
@@ -172,9 +172,9 @@ class Devices(RowTable):
 class Recording(RowTable):
     """One row."""
 
-    name: ClassVar[str] = "recording"
-    about: ClassVar[str] = "the recording as a whole: one row"
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "recording"
+    about = "the recording as a whole: one row"
+    columns = (
         Column("length_ns", "from its start to its last event"),
         Column("analysed_from_ns", "where the analysed time begins, which summaries speak of"),
         Column("analysed_to_ns", "where the analysed time ends"),

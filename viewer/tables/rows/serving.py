@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -20,9 +20,9 @@ from viewer.tables.table import Column, RowTable, row_table
 class EngineStepRows(RowTable):
     """As the names of regions tell them; of the first rank that has most of them."""
 
-    name: ClassVar[str] = "engine_steps"
-    about: ClassVar[str] = "one step of a serving engine: prefill, decode, or both"
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "engine_steps"
+    about = "one step of a serving engine: prefill, decode, or both"
+    columns = (
         EVENT,
         Column("name", "name as recorded"),
         *TIMES,
@@ -51,9 +51,9 @@ class EngineStepRows(RowTable):
 class RequestRows(RowTable):
     """From a request log, else from ranges that mark requests."""
 
-    name: ClassVar[str] = "requests"
-    about: ClassVar[str] = "one request that an engine answered"
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "requests"
+    about = "one request that an engine answered"
+    columns = (
         Column("request", "its id or the name of its range"),
         Column("event", "its range, or the step that gave its first token"),
         Column(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from parsers.model import EventKind
 from rules.analysis.analysis import Analysis
@@ -27,11 +27,11 @@ LAUNCHES = Column("launches", "operations on the GPU launched while it ran", "La
 class OperatorSummary(Summary):
     """The table of the tab Operators."""
 
-    name: ClassVar[str] = "operator_summary"
-    title: ClassVar[str] = "Operators"
-    about: ClassVar[str] = "operators by name, on the CPU and on the GPU"
-    order: ClassVar[int] = 30
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "operator_summary"
+    title = "Operators"
+    about = "operators by name, on the CPU and on the GPU"
+    order = 30
+    columns = (
         Column("name", "name as recorded", "Operator"),
         Column("calls", "how many calls of it the CPU begins", "CPU calls"),
         CPU_SELF,
@@ -52,11 +52,11 @@ class OperatorSummary(Summary):
 class OperatorsByShape(Summary):
     """What ``key_averages(group_by_input_shape=True)`` lists."""
 
-    name: ClassVar[str] = "operator_shapes"
-    title: ClassVar[str] = "Operators by input shapes"
-    about: ClassVar[str] = "operators by name and by the shapes of their inputs"
-    order: ClassVar[int] = 32
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "operator_shapes"
+    title = "Operators by input shapes"
+    about = "operators by name and by the shapes of their inputs"
+    order = 32
+    columns = (
         Column("name", "name as recorded"),
         Column("input_shapes", "shapes of the inputs"),
         CALLS,
@@ -83,11 +83,11 @@ class OperatorsByShape(Summary):
 class ModuleSummary(Summary):
     """Modules of a model; empty where stacks were not recorded."""
 
-    name: ClassVar[str] = "module_summary"
-    title: ClassVar[str] = "Modules"
-    about: ClassVar[str] = "calls of the modules of a model, where stacks were recorded"
-    order: ClassVar[int] = 34
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "module_summary"
+    title = "Modules"
+    about = "calls of the modules of a model, where stacks were recorded"
+    order = 34
+    columns = (
         Column("name", "name as recorded"),
         CALLS,
         Column("cpu_total_ns", "time in it, with everything it calls"),
@@ -109,11 +109,11 @@ class ModuleSummary(Summary):
 class RegionSummary(Summary):
     """Annotated ranges by name."""
 
-    name: ClassVar[str] = "region_summary"
-    title: ClassVar[str] = "Regions"
-    about: ClassVar[str] = "annotated ranges by name, with the GPU work launched inside"
-    order: ClassVar[int] = 40
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "region_summary"
+    title = "Regions"
+    about = "annotated ranges by name, with the GPU work launched inside"
+    order = 40
+    columns = (
         Column("name", "name as recorded"),
         CALLS,
         Column("total_ns", "time of the outermost ones of this name, added up"),
@@ -140,11 +140,11 @@ class RegionSummary(Summary):
 class ApiSummary(Summary):
     """Runtime and driver calls by name."""
 
-    name: ClassVar[str] = "api_summary"
-    title: ClassVar[str] = "Calls of the GPU's interface"
-    about: ClassVar[str] = "calls of runtime and driver by name"
-    order: ClassVar[int] = 50
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "api_summary"
+    title = "Calls of the GPU's interface"
+    about = "calls of runtime and driver by name"
+    order = 50
+    columns = (
         Column("name", "name as recorded"),
         CALLS,
         TOTAL,
@@ -166,19 +166,11 @@ class ApiSummary(Summary):
 class SystemCallSummary(Summary):
     """Calls of the operating system, which Nsight Systems records."""
 
-    name: ClassVar[str] = "system_call_summary"
-    title: ClassVar[str] = "System calls"
-    about: ClassVar[str] = "calls of the operating system by name, where recorded"
-    order: ClassVar[int] = 55
-    columns: ClassVar[tuple[Column, ...]] = (
-        Column("name", "name as recorded"),
-        CALLS,
-        TOTAL,
-        MEAN,
-        P50,
-        P99,
-        LONGEST,
-    )
+    name = "system_call_summary"
+    title = "System calls"
+    about = "calls of the operating system by name, where recorded"
+    order = 55
+    columns = (Column("name", "name as recorded"), CALLS, TOTAL, MEAN, P50, P99, LONGEST)
 
     def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
         import pandas as pd

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,11 +24,11 @@ SHARE = Column("gpu_time_share", "share of the summed time of all GPU operations
 class KernelSummary(Summary):
     """The table of the tab Kernels."""
 
-    name: ClassVar[str] = "kernel_summary"
-    title: ClassVar[str] = "Kernels"
-    about: ClassVar[str] = "operations on the GPU by name: kernels, copies, memsets"
-    order: ClassVar[int] = 10
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "kernel_summary"
+    title = "Kernels"
+    about = "operations on the GPU by name: kernels, copies, memsets"
+    order = 10
+    columns = (
         Column("name", "name as recorded"),
         Column("short_name", "name without its template arguments", "Kernel"),
         Column("family", "kind of work", "Kind"),
@@ -49,11 +49,11 @@ class KernelSummary(Summary):
 class KernelKinds(Summary):
     """The same table, grouped by family."""
 
-    name: ClassVar[str] = "kernel_kinds"
-    title: ClassVar[str] = "Kinds of kernels"
-    about: ClassVar[str] = "operations on the GPU by kind of work"
-    order: ClassVar[int] = 20
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "kernel_kinds"
+    title = "Kinds of kernels"
+    about = "operations on the GPU by kind of work"
+    order = 20
+    columns = (
         Column("family", "kind of work", "Kind"),
         Column("kernels", "number of different names", "Kernels"),
         CALLS,
@@ -71,11 +71,11 @@ class KernelKinds(Summary):
 class OperatorRoofs(Summary):
     """The table of the tab Roofs."""
 
-    name: ClassVar[str] = "operator_roofs"
-    title: ClassVar[str] = "Operators and their roofs"
-    about: ClassVar[str] = "operators by shape and type, and how much of what the GPU can do each reaches"
-    order: ClassVar[int] = 34
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "operator_roofs"
+    title = "Operators and their roofs"
+    about = "operators by shape and type, and how much of what the GPU can do each reaches"
+    order = 34
+    columns = (
         Column("name", "name as recorded", "Operator"),
         Column("input_shapes", "shapes of the first two inputs", "Shapes"),
         Column("input_type", "type of the inputs", "Type"),
@@ -111,11 +111,11 @@ class OperatorRoofs(Summary):
 class CopySummary(Summary):
     """Copies by direction and kind of memory."""
 
-    name: ClassVar[str] = "copy_summary"
-    title: ClassVar[str] = "Copies and memsets"
-    about: ClassVar[str] = "copies by direction and kind of memory, and memsets"
-    order: ClassVar[int] = 60
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "copy_summary"
+    title = "Copies and memsets"
+    about = "copies by direction and kind of memory, and memsets"
+    order = 60
+    columns = (
         Column("operation", "copy or memset"),
         Column("direction", "from where to where"),
         Column("from_memory", "kind of memory that is read"),
@@ -145,12 +145,12 @@ class CopySummary(Summary):
 class CollectiveSummary(Summary):
     """The table of the tab Collectives."""
 
-    name: ClassVar[str] = "collective_summary"
-    title: ClassVar[str] = "Collectives"
-    about: ClassVar[str] = "collectives by kind, process group and size"
-    order: ClassVar[int] = 70
-    whole_run: ClassVar[bool] = True
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "collective_summary"
+    title = "Collectives"
+    about = "collectives by kind, process group and size"
+    order = 70
+    whole_run = True
+    columns = (
         Column("collective", "allreduce, allgather ...", "Collective"),
         Column("process_group", "process group, where recorded", "Group"),
         Column("message_bytes", "what one rank contributes", "Size"),
@@ -179,12 +179,12 @@ class CollectiveSummary(Summary):
 class RankSummary(Summary):
     """The table of the tab Ranks; of a single GPU it has one row."""
 
-    name: ClassVar[str] = "rank_summary"
-    title: ClassVar[str] = "GPUs and ranks"
-    about: ClassVar[str] = "what each GPU did in the analysed time, and how ranks waited for each other"
-    order: ClassVar[int] = 90
-    whole_run: ClassVar[bool] = True
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "rank_summary"
+    title = "GPUs and ranks"
+    about = "what each GPU did in the analysed time, and how ranks waited for each other"
+    order = 90
+    whole_run = True
+    columns = (
         Column("name", "which GPU, by its rank", "Rank"),
         Column("busy_share", "part of the analysed time in which it ran anything", "GPU busy"),
         Column("compute_ns", "time in which kernels ran", "Compute"),

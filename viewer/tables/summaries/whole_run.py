@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 import pandas as pd
 
@@ -21,11 +19,11 @@ PERCENTILES = (50, 90, 99)
 class BudgetSummary(Summary):
     """The bars above the timeline."""
 
-    name: ClassVar[str] = "budget"
-    title: ClassVar[str] = "Where the time goes"
-    about: ClassVar[str] = "parts of the time of each GPU, which add up to all of it"
-    order: ClassVar[int] = 5
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "budget"
+    title = "Where the time goes"
+    about = "parts of the time of each GPU, which add up to all of it"
+    order = 5
+    columns = (
         Column("name", "which GPU, by its rank"),
         Column("part", "compute, communication, copy, other, a cause of idling, or residual"),
         Column("total_ns", "time of this part"),
@@ -53,12 +51,12 @@ class BudgetSummary(Summary):
 class StepTimes(Summary):
     """Percentiles of the steady steps; the steps themselves are rows of ``steps``."""
 
-    name: ClassVar[str] = "step_summary"
-    title: ClassVar[str] = "Steps"
-    about: ClassVar[str] = "length of the steady steps of each rank"
-    order: ClassVar[int] = 80
-    whole_run: ClassVar[bool] = True
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "step_summary"
+    title = "Steps"
+    about = "length of the steady steps of each rank"
+    order = 80
+    whole_run = True
+    columns = (
         Column("rank", "rank of the process; empty where the recording names none"),
         Column("steps", "steady steps"),
         Column("mean_ns", "on average"),
@@ -83,11 +81,11 @@ class StepTimes(Summary):
 class GapSummary(Summary):
     """Idle time by cause and culprit."""
 
-    name: ClassVar[str] = "gap_summary"
-    title: ClassVar[str] = "Idle time by cause and culprit"
-    about: ClassVar[str] = "gaps of all GPUs by cause and culprit"
-    order: ClassVar[int] = 85
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "gap_summary"
+    title = "Idle time by cause and culprit"
+    about = "gaps of all GPUs by cause and culprit"
+    order = 85
+    columns = (
         Column("cause", f"one of {', '.join(cause.key for cause in Cause)}"),
         Column("culprit", "the culprit"),
         Column("gaps", "how many"),
@@ -123,12 +121,12 @@ class GapSummary(Summary):
 class MemoryPeaks(Summary):
     """The most that each GPU's allocator held."""
 
-    name: ClassVar[str] = "memory_peak"
-    title: ClassVar[str] = "Peak of memory"
-    about: ClassVar[str] = "the most that each GPU held, as its allocator counts"
-    order: ClassVar[int] = 95
-    whole_run: ClassVar[bool] = True
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "memory_peak"
+    title = "Peak of memory"
+    about = "the most that each GPU held, as its allocator counts"
+    order = 95
+    whole_run = True
+    columns = (
         Column("name", "which GPU, by its rank"),
         Column("allocated_bytes", "most that was allocated"),
         Column("reserved_bytes", "most that the allocator had reserved, where recorded"),
@@ -154,11 +152,11 @@ class MemoryPeaks(Summary):
 class CounterSummary(Summary):
     """Counters with their range."""
 
-    name: ClassVar[str] = "counter_summary"
-    title: ClassVar[str] = "Counters"
-    about: ClassVar[str] = "every sampled counter with its range"
-    order: ClassVar[int] = 100
-    columns: ClassVar[tuple[Column, ...]] = (
+    name = "counter_summary"
+    title = "Counters"
+    about = "every sampled counter with its range"
+    order = 100
+    columns = (
         Column("name", "name of the counter"),
         Column("unit", "unit of its values"),
         Column("rank", "rank of the process; empty where the recording names none"),

@@ -12,48 +12,48 @@ from viewer.timeline.kinds.base import LaneStyle, lane_style
 class OtherStyle(LaneStyle):
     """Lanes of no kind that is known: one quiet colour."""
 
-    kind: ClassVar[LaneKind] = LaneKind.OTHER
-    order: ClassVar[int] = 45
+    kind = LaneKind.OTHER
+    order = 45
     endings: ClassVar[tuple[str, ...]] = ("synchronization",)
-    starts_small: ClassVar[bool] = True
-    stands_aside: ClassVar[bool] = True
+    starts_small = True
+    stands_aside = True
 
 
 @lane_style
 class OsRuntimeStyle(OtherStyle):
     """Calls of the operating system."""
 
-    kind: ClassVar[LaneKind] = LaneKind.OS_RUNTIME
-    order: ClassVar[int] = 50
-    title: ClassVar[str] = "OS calls"
-    endings: ClassVar[tuple[str, ...]] = ("OS runtime", "system calls")
+    kind = LaneKind.OS_RUNTIME
+    order = 50
+    title = "OS calls"
+    endings = ("OS runtime", "system calls")
 
 
 @lane_style
 class SamplesStyle(OtherStyle):
     """Samples of where a thread was."""
 
-    kind: ClassVar[LaneKind] = LaneKind.SAMPLES
-    order: ClassVar[int] = 60
-    title: ClassVar[str] = "CPU samples"
-    endings: ClassVar[tuple[str, ...]] = ("samples",)
+    kind = LaneKind.SAMPLES
+    order = 60
+    title = "CPU samples"
+    endings = ("samples",)
 
 
 @lane_style
 class OverheadStyle(OtherStyle):
     """The profiler's own work."""
 
-    kind: ClassVar[LaneKind] = LaneKind.OVERHEAD
-    order: ClassVar[int] = 70
-    title: ClassVar[str] = "Profiler"
-    endings: ClassVar[tuple[str, ...]] = ("profiler overhead", "overhead")
-    hue: ClassVar[str] = "#a5886a"
+    kind = LaneKind.OVERHEAD
+    order = 70
+    title = "Profiler"
+    endings = ("profiler overhead", "overhead")
+    hue = "#a5886a"
 
 
 @lane_style
 class MemoryStyle(LaneStyle):
     """Marks of memory."""
 
-    kind: ClassVar[LaneKind] = LaneKind.MEMORY
-    order: ClassVar[int] = 120
-    subtitle: ClassVar[str] = "memory"
+    kind = LaneKind.MEMORY
+    order = 120
+    subtitle = "memory"

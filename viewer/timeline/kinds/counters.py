@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from parsers.model.units import percent
 from viewer.timeline.kinds.base import CounterStyle, counter_style
 
@@ -12,8 +10,8 @@ from viewer.timeline.kinds.base import CounterStyle, counter_style
 class Shares(CounterStyle):
     """Percentages: drawn up to a hundred."""
 
-    units: ClassVar[frozenset[str]] = frozenset({"%", "percent"})
-    full: ClassVar[float | None] = 100.0
+    units = frozenset({"%", "percent"})
+    full = 100.0
 
     def written(self, value: float, unit: str) -> str:
         return percent(value / 100)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from parsers.model import Lane, LaneKind, Trace
 from parsers.model.names.kernels import kernel_name
 from rules.analysis.names.families import classify
@@ -15,16 +13,16 @@ from viewer.timeline.kinds.base import LaneStyle, Place, StyledRow, Wish, lane_s
 class GpuStreamStyle(LaneStyle):
     """Every operation of one stream."""
 
-    kind: ClassVar[LaneKind] = LaneKind.GPU_STREAM
-    order: ClassVar[int] = 90
-    category: ClassVar[str] = "GPU operations"
-    hue: ClassVar[str] = "#36b3e6"
-    heading: ClassVar[str] = "GPU operations"
-    wish: ClassVar[Wish] = Wish(72, 20, 4)
-    beside: ClassVar[Wish | None] = Wish(36, 20, 4)
-    brief: ClassVar[Wish] = Wish(46, 18, 2)
-    brief_beside: ClassVar[Wish | None] = Wish(28, 18, 2)
-    highest_row: ClassVar[int] = 96
+    kind = LaneKind.GPU_STREAM
+    order = 90
+    category = "GPU operations"
+    hue = "#36b3e6"
+    heading = "GPU operations"
+    wish = Wish(72, 20, 4)
+    beside = Wish(36, 20, 4)
+    brief = Wish(46, 18, 2)
+    brief_beside = Wish(28, 18, 2)
+    highest_row = 96
 
     def key(self, name: str) -> str:
         return classify(name).family.label
@@ -56,18 +54,18 @@ class GpuStreamStyle(LaneStyle):
 class CommunicationStyle(GpuStreamStyle):
     """A stream that mostly runs collectives."""
 
-    kind: ClassVar[LaneKind] = LaneKind.NCCL
-    order: ClassVar[int] = 100
-    title: ClassVar[str] = "Communication"
-    hue: ClassVar[str] = "#c86fc9"
-    stays_when_brief: ClassVar[bool] = True
+    kind = LaneKind.NCCL
+    order = 100
+    title = "Communication"
+    hue = "#c86fc9"
+    stays_when_brief = True
 
 
 @lane_style
 class CopyStyle(GpuStreamStyle):
     """A stream that only copies."""
 
-    kind: ClassVar[LaneKind] = LaneKind.COPY
-    order: ClassVar[int] = 110
-    title: ClassVar[str] = "Copies"
-    hue: ClassVar[str] = "#3aa99f"
+    kind = LaneKind.COPY
+    order = 110
+    title = "Copies"
+    hue = "#3aa99f"

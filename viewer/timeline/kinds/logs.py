@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from parsers.model import LaneKind
 from parsers.model.names.blocks import kernel_of_block
 from parsers.model.names.collectives import UNFINISHED
@@ -16,24 +14,24 @@ from viewer.timeline.kinds.base import LaneStyle, StyledRow, Wish, lane_style, s
 class CompilationStyle(LaneStyle):
     """Compilations of one process, as its log states them."""
 
-    kind: ClassVar[LaneKind] = LaneKind.COMPILATION
-    order: ClassVar[int] = 64
-    title: ClassVar[str] = "Compiling"
-    category: ClassVar[str] = "compilations"
-    hue: ClassVar[str] = "#c07fb4"
-    wish: ClassVar[Wish] = Wish(34, 18, 4)
+    kind = LaneKind.COMPILATION
+    order = 64
+    title = "Compiling"
+    category = "compilations"
+    hue = "#c07fb4"
+    wish = Wish(34, 18, 4)
 
 
 @lane_style
 class ServedStyle(LaneStyle):
     """Requests to one model, one after the other; those that overlap are on further lanes."""
 
-    kind: ClassVar[LaneKind] = LaneKind.SERVED
-    order: ClassVar[int] = 63
-    title: ClassVar[str] = "Requests"
-    category: ClassVar[str] = "requests and their stages"
-    hue: ClassVar[str] = "#7f9fc0"
-    wish: ClassVar[Wish] = Wish(34, 18, 4)
+    kind = LaneKind.SERVED
+    order = 63
+    title = "Requests"
+    category = "requests and their stages"
+    hue = "#7f9fc0"
+    wish = Wish(34, 18, 4)
 
 
 _DID_NOT_END = "did not end"
@@ -43,14 +41,14 @@ _DID_NOT_END = "did not end"
 class FlightRecorderStyle(LaneStyle):
     """What PyTorch's flight recorder kept of one process group."""
 
-    kind: ClassVar[LaneKind] = LaneKind.FLIGHT_RECORDER
-    order: ClassVar[int] = 65
-    title: ClassVar[str] = "Collectives called"
-    category: ClassVar[str] = "collectives called"
-    hue: ClassVar[str] = "#d98a4b"
-    heading: ClassVar[str] = "Collectives called"
-    stays_when_brief: ClassVar[bool] = True
-    wish: ClassVar[Wish] = Wish(34, 18, 4)
+    kind = LaneKind.FLIGHT_RECORDER
+    order = 65
+    title = "Collectives called"
+    category = "collectives called"
+    hue = "#d98a4b"
+    heading = "Collectives called"
+    stays_when_brief = True
+    wish = Wish(34, 18, 4)
 
     def key(self, name: str) -> str:
         return _DID_NOT_END if name.endswith(UNFINISHED) else "ended"
@@ -66,12 +64,12 @@ _COLORS = 10
 class InsideKernelStyle(LaneStyle):
     """The blocks that one warp of a multiprocessor works on, one after the other, each with its parts."""
 
-    kind: ClassVar[LaneKind] = LaneKind.INSIDE_KERNEL
-    order: ClassVar[int] = 66
-    subtitle: ClassVar[str] = "inside kernels"
-    category: ClassVar[str] = "parts of kernels"
-    heading: ClassVar[str] = "Inside kernels"
-    wish: ClassVar[Wish] = Wish(34, 18, 4)
+    kind = LaneKind.INSIDE_KERNEL
+    order = 66
+    subtitle = "inside kernels"
+    category = "parts of kernels"
+    heading = "Inside kernels"
+    wish = Wish(34, 18, 4)
 
     def key(self, name: str) -> str:
         return "" if kernel_of_block(name) != name else str(stable_number(name) % _COLORS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import ClassVar
 
 from parsers.model import Lane, LaneKind
 from parsers.model.late.regex import regex
@@ -26,9 +25,9 @@ _WORDS = (
 
 
 class _Named(LaneStyle):
-    category: ClassVar[str] = "regions"
-    heading: ClassVar[str] = "Regions"
-    endings: ClassVar[tuple[str, ...]] = ("regions",)
+    category = "regions"
+    heading = "Regions"
+    endings = ("regions",)
 
     def key(self, name: str) -> str:
         if step_number(name) is not None:
@@ -57,13 +56,13 @@ class _Named(LaneStyle):
 class RegionStyle(_Named):
     """Ranges of record_function and NVTX of one thread."""
 
-    kind: ClassVar[LaneKind] = LaneKind.REGION
-    order: ClassVar[int] = 10
-    title: ClassVar[str] = "Regions"
-    hue: ClassVar[str] = "#8d80ee"
-    nested: ClassVar[Nested | None] = Nested("Region", "Regions", 2, every=True)
-    main_thread: ClassVar[int] = 2
-    wish: ClassVar[Wish] = Wish(30, 22, 4)
+    kind = LaneKind.REGION
+    order = 10
+    title = "Regions"
+    hue = "#8d80ee"
+    nested = Nested("Region", "Regions", 2, every=True)
+    main_thread = 2
+    wish = Wish(30, 22, 4)
 
     def place(self, lane: Lane, works: bool, leads: bool) -> Place:
         return Place.REGIONS if works and leads else super().place(lane, works, leads)
@@ -77,17 +76,17 @@ class RegionStyle(_Named):
 class GpuRegionStyle(_Named):
     """The same ranges projected on a stream."""
 
-    kind: ClassVar[LaneKind] = LaneKind.GPU_REGION
-    order: ClassVar[int] = 140
-    title: ClassVar[str] = "Annotations"
-    hue: ClassVar[str] = "#8d80ee"
-    starts_small: ClassVar[bool] = True
+    kind = LaneKind.GPU_REGION
+    order = 140
+    title = "Annotations"
+    hue = "#8d80ee"
+    starts_small = True
 
 
 @lane_style
 class StepsStyle(_Named):
     """Steps: the ruler shows them."""
 
-    kind: ClassVar[LaneKind] = LaneKind.STEPS
-    order: ClassVar[int] = 0
-    is_drawn: ClassVar[bool] = False
+    kind = LaneKind.STEPS
+    order = 0
+    is_drawn = False

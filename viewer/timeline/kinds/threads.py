@@ -45,16 +45,16 @@ def call_color(group: str, theme: LaneColors[C]) -> C:
 class CpuThreadStyle(LaneStyle):
     """Operators of one thread: one hue a thread, a lighter shade for each level, small steps between neighbours."""
 
-    kind: ClassVar[LaneKind] = LaneKind.CPU_THREAD
-    order: ClassVar[int] = 20
-    subtitle: ClassVar[str] = "CPU operators"
-    endings: ClassVar[tuple[str, ...]] = ("operators",)
-    category: ClassVar[str] = "CPU operators"
-    hue: ClassVar[str] = "#5f86cf"
-    heading: ClassVar[str] = "CPU threads"
-    nested: ClassVar[Nested | None] = Nested("Operator", "Operators", 0)
-    main_thread: ClassVar[int] = 1
-    wish: ClassVar[Wish] = Wish(30, 15, 6)
+    kind = LaneKind.CPU_THREAD
+    order = 20
+    subtitle = "CPU operators"
+    endings = ("operators",)
+    category = "CPU operators"
+    hue = "#5f86cf"
+    heading = "CPU threads"
+    nested = Nested("Operator", "Operators", 0)
+    main_thread = 1
+    wish = Wish(30, 15, 6)
 
     def key(self, name: str) -> str:
         return call_group(name) if _API_CALL.match(name) else str(stable_number(name) % 3)
@@ -73,16 +73,16 @@ class CpuThreadStyle(LaneStyle):
 class PythonStyle(LaneStyle):
     """Frames of one thread's Python stack: muted colours by file."""
 
-    kind: ClassVar[LaneKind] = LaneKind.PYTHON
-    order: ClassVar[int] = 30
-    title: ClassVar[str] = "Python"
+    kind = LaneKind.PYTHON
+    order = 30
+    title = "Python"
     endings: ClassVar[tuple[str, ...]] = ("Python frames", "Python")
-    category: ClassVar[str] = "Python frames"
-    hue: ClassVar[str] = "#9cb86a"
-    heading: ClassVar[str] = "Python frames"
-    nested: ClassVar[Nested | None] = Nested("Python frame", "Python", 1)
-    starts_small: ClassVar[bool] = True
-    wish: ClassVar[Wish] = Wish(30, 14, 12)
+    category = "Python frames"
+    hue = "#9cb86a"
+    heading = "Python frames"
+    nested = Nested("Python frame", "Python", 1)
+    starts_small = True
+    wish = Wish(30, 14, 12)
 
     def key(self, name: str) -> str:
         return str(stable_number(name.split("(")[0]) % 10)
@@ -101,15 +101,15 @@ class PythonStyle(LaneStyle):
 class CudaApiStyle(LaneStyle):
     """Runtime and driver calls of one thread: launches, copies, waits and allocations apart."""
 
-    kind: ClassVar[LaneKind] = LaneKind.CUDA_API
-    order: ClassVar[int] = 40
-    title: ClassVar[str] = "CUDA API"
-    endings: ClassVar[tuple[str, ...]] = ("CUDA calls", "HIP calls", "API calls")
-    category: ClassVar[str] = "CUDA API calls"
-    hue: ClassVar[str] = _LAUNCH_HUE
-    heading: ClassVar[str] = "GPU API calls"
-    main_thread: ClassVar[int] = 1
-    wish: ClassVar[Wish] = Wish(34, 18, 2)
+    kind = LaneKind.CUDA_API
+    order = 40
+    title = "CUDA API"
+    endings = ("CUDA calls", "HIP calls", "API calls")
+    category = "CUDA API calls"
+    hue = _LAUNCH_HUE
+    heading = "GPU API calls"
+    main_thread = 1
+    wish = Wish(34, 18, 2)
 
     def key(self, name: str) -> str:
         return call_group(name)
@@ -126,15 +126,15 @@ class CudaApiStyle(LaneStyle):
 class SampledStacksStyle(PythonStyle):
     """What a profiler of the CPU saw a thread in."""
 
-    kind: ClassVar[LaneKind] = LaneKind.SAMPLED_STACKS
-    order: ClassVar[int] = 35
-    title: ClassVar[str] = "Samples"
-    endings: ClassVar[tuple[str, ...]] = ()
-    category: ClassVar[str] = "sampled calls"
-    heading: ClassVar[str] = "Sampled calls"
-    nested: ClassVar[Nested | None] = Nested("Sampled call", "Samples", 3)
-    starts_small: ClassVar[bool] = False
-    wish: ClassVar[Wish] = Wish(30, 16, 12)
+    kind = LaneKind.SAMPLED_STACKS
+    order = 35
+    title = "Samples"
+    endings = ()
+    category = "sampled calls"
+    heading = "Sampled calls"
+    nested = Nested("Sampled call", "Samples", 3)
+    starts_small = False
+    wish = Wish(30, 16, 12)
 
     def place(self, lane: Lane, works: bool, leads: bool) -> Place:
         return Place.WORKING_THREAD if works else Place.QUIET_THREAD
