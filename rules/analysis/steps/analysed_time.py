@@ -9,7 +9,7 @@ from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.kernels import is_migration
-from parsers.model.names.per_name import named
+from parsers.model.names.per_name import distinct, named
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, intersect, length, union
 from rules.analysis.steps.first_use import LONG_CALL_NS, first_use
@@ -25,6 +25,7 @@ NEARLY_ALL = (
 MIN_BEFORE_NS = 10_000_000  # before the GPU's first work
 ALL_OF_IT = 0.98  # of that time: an event of such length is around it and explains nothing
 ENOUGH_OPERATIONS = 20  # after a start-up: fewer are chance
+OFTEN_ENOUGH = 10  # times each kernel after a start-up, on average: then layers or passes repeat
 MUCH_FIRST_USE = 0.15  # of the time, in the calls themselves
 QUEUED_NS = 1_000_000  # from a launch to the first operation; longer: the GPU worked on something older
 # of the time before the first kernel or after the last one: nothing moves, and the CPU, which touches pages, is in no
@@ -150,7 +151,10 @@ def _before_the_gpu(trace: Trace, start: int, end: int) -> SetAside | None:
 
 
 def _start_up(trace: Trace, operations: I64, start: int, end: int) -> SetAside | None:
-    """Up to the last gap of a first use, where its calls take much of the time and most of the work follows."""
+    """Up to the last gap of a first use, where its calls take much of the time and most kernels' time follows.
+
+    What follows is the run where it keeps the GPU at work, or where its kernels come again and again.
+    """
     if len(operations) < ENOUGH_OPERATIONS or len(trace.devices) == 0:
         return None
     gaps, calls = first_use(trace, start, end)
@@ -158,10 +162,13 @@ def _start_up(trace: Trace, operations: I64, start: int, end: int) -> SetAside |
     if length(spent) < MUCH_FIRST_USE * (end - start):
         return None
     cut = int(gaps[1][-1])
-    following = operations[trace.events.start[operations] >= cut]
-    done = length(union(*trace.events.spans(following)))
-    worked = length(union(*trace.events.spans(operations)))
-    if len(following) < ENOUGH_OPERATIONS or done < MAJORITY * max(worked, end - cut):
+    kernels = operations[of_kinds(trace.events.kind[operations], EventKind.KERNEL, EventKind.GRAPH)]
+    following = kernels[trace.events.start[kernels] >= cut]
+    done, worked = (length(union(*trace.events.spans(each))) for each in (following, kernels))
+    kinds = len(distinct(trace.events.name[following]))
+    if len(following) < ENOUGH_OPERATIONS or done < MAJORITY * worked:
+        return None
+    if done < MAJORITY * (end - cut) and len(following) < OFTEN_ENOUGH * kinds:
         return None
     return SetAside(start, cut, int(calls[0]), True)
 
