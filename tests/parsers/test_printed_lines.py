@@ -134,6 +134,27 @@ def test_old_reports_state_neither_calls_nor_a_total(tmp_path: Path) -> None:
     assert table.column("Own share")[0] == pytest.approx(66.7, abs=0.1)
 
 
+@pytest.mark.parametrize(
+    "step", ["optimizer_step_with_closure_0", "optimizer_step_and_closure_1", "optimizer_step"]
+)
+def test_a_step_of_an_optimizer_leaves_to_others_what_they_take_in_it(step: str, tmp_path: Path) -> None:
+    rows = {"run_training_batch": 12.0, step: 11.0, "training_step_and_backward": 9.0, "backward": 6.0}
+    rows |= {"model_forward": 3.0, "get_train_batch": 2.0, "fetch_next_train_batch": 2.0}
+    lines = [f"{name}\t|  {seconds / 10}\t|10\t|  {seconds}\t|  1.0\t|" for name, seconds in rows.items()]
+    head = "Action\t|  Mean duration (s)\t|Num calls\t|  Total time (s)\t|  Percentage %\t|\n"
+    (table,) = tables_of(tmp_path, head + "\n".join(lines))
+    own = dict(zip(table.column("Action"), table.column("Own time"), strict=True))
+    assert own == {
+        "backward": 6.0,
+        "model_forward": 3.0,
+        "optimizer_step": 2.0,
+        "fetch_next_train_batch": 2.0,
+        "run_training_batch": 1.0,
+        "training_step_and_backward": 0.0,
+        "get_train_batch": 0.0,
+    }
+
+
 @pytest.mark.parametrize("name", ["simple.txt", "advanced.txt.gz"])
 def test_both_profilers_of_lightning_find_the_loader(name: str, fixtures: Path) -> None:
     (table,) = open_trace([fixtures / "lightning" / name]).tables

@@ -18,6 +18,7 @@ _SIMPLE = regex(r"^\|? *Action\s*\|\s*Mean duration \(s\)", re.MULTILINE)
 _ADVANCED = regex(r"^Profile stats for: (?!records)", re.MULTILINE)
 _ACTION = regex(r"Profile stats for: (.*?)(?: rank: \d+)?$")
 _TAKES = regex(r" *\d{1,15} function calls .*\bin (\d{1,12}\.\d{1,9}) (?:CPU )?seconds")
+_OF_OPTIMIZER = regex(r"_(?:with|and)_closure(?:_\d{1,9})?$")  # until version 1.4
 _CALLBACK = regex(r"\[Callback\](\w+)")
 _NUMBER = regex(r"\d{1,15}(?:\.\d{1,15})?(?:e[+-]\d{1,3})?")
 _COLUMNS = (
@@ -32,7 +33,9 @@ _INSIDE = {  # the action in which an action runs; where a version has none of t
     _BATCH: _EPOCH,
     "train_dataloader_next": _EPOCH,
     "get_train_batch": _EPOCH,
-    "fetch_next_train_batch": _EPOCH,
+    "fetch_next_train_batch": "get_train_batch",
+    "fetch_next_validate_batch": "get_validate_batch",
+    "fetch_next_sanity_check_batch": "get_sanity_check_batch",
     "batch_to_device": _EPOCH,
     "training_batch_to_device": _EPOCH,
     "val_next": _EPOCH,
@@ -64,8 +67,12 @@ class _Action:
 
     @property
     def kind(self) -> str:
-        """Its name without the class that it belongs to: "[Strategy]DDPStrategy.backward" is "backward"."""
-        return self.name.rpartition(".")[2] if self.name.startswith("[") else self.name
+        """Its name without the class that it belongs to: "[Strategy]DDPStrategy.backward" is "backward".
+
+        Nor with the number of its optimizer, which older versions state.
+        """
+        name = self.name.rpartition(".")[2] if self.name.startswith("[") else self.name
+        return _OF_OPTIMIZER.sub("", name)
 
     @property
     def title(self) -> str:
@@ -84,7 +91,7 @@ class LightningReport(Parser):
     files = "reports of its simple and advanced profilers"
     suffixes = (".txt", ".log")
     priority = 55  # before cProfile, whose tables the advanced one prints
-    version = 2
+    version = 3
 
     def recognises(self, source: Source) -> bool:
         return any(_is_report(each.decode("latin-1")) for each in source.printed)
