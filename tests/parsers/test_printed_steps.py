@@ -53,6 +53,44 @@ def test_older_logs_name_the_phases_in_full(tmp_path: Path) -> None:
     assert table.column("Time") == (40.0, 22.0)
 
 
+FLOPS = """-------------------------- DeepSpeed Flops Profiler --------------------------
+fwd latency:                                                  100 ms
+{}fwd FLOPS per GPU = fwd flops per GPU / fwd latency:          4.27 TFLOPS
+------------------------------ Detailed Profile per GPU ------------------------------
+Net(
+  9 M = 100% Params, 4 GMACs = 100% MACs, 100 ms = 100% latency, 4.27 TFLOPS
+  (layers): ModuleList(
+    (0-2): 3 x Block(
+      3 M = 33% Params, 1 GMACs = 25% MACs, 30 ms = 30% latency, 1 TFLOPS
+      (first): Linear(1 M = 9% Params, 1 GMACs = 9% MACs, 5 ms = 5% latency, 1 TFLOPS, in_features=2)
+      (second): Linear(1 M = 9% Params, 1 GMACs = 9% MACs, 2500 us = 2.5% latency, 1 TFLOPS, in_features=2)
+      (rare): Rare(1 M = 9% Params, 0 MACs = 0% MACs, 0 s = 0% latency, 0 FLOPS)
+    )
+  )
+)
+------------------------------------------------------------------------------
+  (after): Linear(1 M = 9% Params, 1 GMACs = 9% MACs, 5 ms = 5% latency, 1 TFLOPS, in_features=2)
+"""
+
+
+def test_a_forward_pass_alone_is_divided_by_what_its_modules_take_themselves(tmp_path: Path) -> None:
+    phases, modules = tables_of(tmp_path, FLOPS.format(""))
+    assert phases.title == "Iteration of DeepSpeed, 4.27 TFLOPS a GPU"
+    assert not phases.totals
+    assert modules.rows == (
+        ("Block", 3.0, 67.5, 67.5, 90.0),
+        ("Linear", 6.0, 22.5, 22.5, 22.5),
+        ("Net", 1.0, 10.0, 10.0, 100.0),
+    )
+    assert [(each.of, each.whole) for each in modules.totals] == [(TimeOf.PROGRAM, 100.0)]
+
+
+def test_with_a_backward_pass_an_iteration_is_divided_by_its_phases(tmp_path: Path) -> None:
+    (phases,) = tables_of(tmp_path, FLOPS.format("bwd latency:      200 ms\n"))
+    assert phases.column("Share") == (pytest.approx(200 / 3), pytest.approx(100 / 3))
+    assert [each.of for each in phases.totals] == [TimeOf.PROGRAM]
+
+
 @pytest.mark.parametrize("text", ["DeepSpeed Flops Profiler is on\n", "time (ms) | load: 5.0 | save: 6.0\n"])
 def test_other_lines_of_a_log_are_none(text: str, tmp_path: Path) -> None:
     with pytest.raises(UnknownFormat):

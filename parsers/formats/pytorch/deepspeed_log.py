@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 
 from parsers.files.base import Parser, Source, parser
 from parsers.files.texts import utf8
 from parsers.model import Progress, ResultColumn, ResultTable, Trace
+from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.results import TimeOf, Totals
 from parsers.printed_profile import read_profile
@@ -16,6 +18,10 @@ _FLOPS = "DeepSpeed Flops Profiler"
 _BREAKDOWN = regex(r"(?:^|[\] ])(?:rank=0 )?time \(ms\) \| (\w+: \d.*)")
 _LATENCY = regex(r"(fwd|bwd|step) latency:\s{1,80}(\d{1,9}(?:\.\d{1,6})?) (us|ms|s)\b")
 _SPEED = regex(r"FLOPS per GPU = 3\.0 \* .*?:\s{1,80}(\d{1,9}(?:\.\d{1,6})?) ([KMGTP]?FLOPS)")
+_FORWARD_SPEED = regex(r"fwd FLOPS per GPU = .*?:\s{1,80}(\d{1,9}(?:\.\d{1,6})?) ([KMGTP]?FLOPS)")
+_MODULES = "Detailed Profile"
+_MODULE = regex(r"( {0,400})(?:\([^()]{1,200}\): )?(?:(\d{1,6}) x )?([A-Za-z_]\w{0,200})\(")
+_TOOK = regex(r", (\d{1,9}(?:\.\d{1,6})?) (us|ms|s) = \d{1,3}(?:\.\d{1,6})?% latency")
 _PHASE = regex(r"(\w{1,60}): (\d{1,12}(?:\.\d{1,12})?)")
 _MS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 _PHASES = {  # without "_microstep", which stands behind the names of some versions and of parts of a step
@@ -35,6 +41,25 @@ _COLUMNS = (
     ResultColumn("Time", "ms"),
     ResultColumn("Share", "%"),
 )
+_MODULE_COLUMNS = (
+    ResultColumn("Module"),
+    ResultColumn("Modules"),
+    ResultColumn("Own time", "ms"),
+    ResultColumn("Own share", "%"),
+    ResultColumn("With its parts", "ms"),
+)
+
+
+@dataclass(slots=True)
+class _Module:
+    """A module of the printed tree, or several that print the same; ms, of one of them."""
+
+    indent: int
+    name: str
+    times: int
+    whole: int  # as many as there are of it with those around it
+    took: float | None = None
+    inside: float = 0.0  # what its parts take
 
 
 @parser
@@ -67,7 +92,13 @@ def _is_breakdown(line: str) -> bool:
 
 def _tables(content: bytes) -> Iterator[ResultTable]:
     lines = utf8(content).decode("utf-8", "replace").splitlines()
-    yield from _summaries(lines)
+    modules = _modules(lines)
+    for summary in _summaries(lines):
+        only_forward = len(summary.rows) == 1 and modules.rows
+        yield replace(summary, totals=()) if only_forward else summary
+        if only_forward:
+            yield modules
+            modules = replace(modules, rows=())
     yield _table("Phases of DeepSpeed", _added(lines))
 
 
@@ -81,8 +112,47 @@ def _summaries(lines: list[str]) -> Iterator[ResultTable]:
             phases, speed = {}, ""
         elif found := _LATENCY.match(line.strip()):
             phases.setdefault(_LATENCIES[found[1]], [float(found[2]) * _MS[found[3]]])
-        elif found := _SPEED.match(line.strip()):
+        elif found := _SPEED.match(line.strip()) or _FORWARD_SPEED.match(line.strip()):
             speed = f", {found[1]} {found[2]} a GPU"
+
+
+def _modules(lines: list[str]) -> ResultTable:
+    """The modules of the first tree by what they take themselves, in the forward pass, without their parts."""
+    own: defaultdict[str, float] = defaultdict(float)
+    took: defaultdict[str, float] = defaultdict(float)
+    counts: defaultdict[str, int] = defaultdict(int)
+    stack: list[_Module] = []
+
+    def close(indent: int) -> None:
+        while stack and stack[-1].indent >= indent:
+            module = stack.pop()
+            ms = module.inside if module.took is None else module.took
+            if stack:
+                stack[-1].inside += module.times * ms
+            if module.took:
+                own[module.name] += module.whole * max(module.took - module.inside, 0.0)
+                took[module.name] += module.whole * module.took
+                counts[module.name] += module.whole
+
+    begin = next((at for at, line in enumerate(lines) if _MODULES in line), len(lines))
+    for line in lines[begin + 1 :]:
+        if line.startswith("---"):
+            break
+        if found := _MODULE.match(line):
+            close(len(found[1]))
+            times = int(found[2] or 1)
+            whole = times * (stack[-1].whole if stack else 1)
+            stack.append(_Module(len(found[1]), found[3], times, whole))
+        if stack and stack[-1].took is None and (told := _TOOK.search(line)):
+            stack[-1].took = float(told[1]) * _MS[told[2]]
+    close(0)
+    spent = sum(own.values())
+    rows = tuple(
+        (name, float(counts[name]), ms, ms / spent * 100.0 if spent else None, took[name])
+        for name, ms in sorted(own.items(), key=lambda row: -row[1])
+    )
+    totals = Totals(TimeOf.PROGRAM, 0, 2, 3, whole=spent)
+    return ResultTable("Modules of DeepSpeed, in the forward pass", _MODULE_COLUMNS, rows, totals=(totals,))
 
 
 def _added(lines: list[str]) -> dict[str, list[float]]:
