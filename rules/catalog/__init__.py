@@ -1,1 +1,1 @@
-"""One module for each rule, named after the fault it finds; each registers itself."""
+"""The rules, those of one family in one module; each registers itself."""

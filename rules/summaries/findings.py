@@ -14,7 +14,7 @@ from rules.analysis.ranks.groups import PIPELINE
 from rules.analysis.ranks.states import COMPUTE, FIRST_IDLE
 from rules.catalog.exposed_communication import matter
 from rules.catalog.gpu_bound import MIN_COMPUTE, GpuBound
-from rules.catalog.many_small_collectives import SMALL_BYTES
+from rules.catalog.ranks import SMALL_BYTES
 from rules.diagnosis import Diagnosis
 from rules.findings.base import Category, Finding, Severity, severity_of
 from rules.ranking import ranked

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rules.fixes.catalog.keep_activations import computed_again
+from rules.fixes.catalog.unneeded_gradients import computed_again
 from rules.fixes.plan import Plan
 from rules.wording.words import Reader
 from tests.opened import planned

@@ -14,9 +14,8 @@ from parsers.model.names.calls import Call
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.fixes.base import Proposal, fixes
-from rules.fixes.catalog.compute_once import _from_kept
-from rules.fixes.catalog.convert_once import _of_weights
-from rules.fixes.catalog.spread_slow_steps import _slow_steps
+from rules.fixes.catalog.once_for_requests import _from_kept, _of_weights
+from rules.fixes.catalog.slow_steps import _slow_steps
 from rules.fixes.copies_in_a_row import copies_in_a_row
 from rules.fixes.plan import Promise
 from rules.replay.replay import Change, Replay, replay_of

@@ -10,9 +10,9 @@ import pytest
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.logs.clocks import ClockFacts
-from rules.catalog.allocation_in_step import _without_cache
-from rules.catalog.awkward_matrix_shapes import _image
 from rules.catalog.cpu_recording import _are_held_up, _largest, _of_the_profiler
+from rules.catalog.interrupted_steps import _without_cache
+from rules.catalog.matrix_products import _image
 from rules.kernels.moved_bytes import rows_read
 from rules.remedies.kernels import has_tf32
 from tests.rules.builder import TinyTrace, steps

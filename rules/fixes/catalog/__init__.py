@@ -1,1 +1,1 @@
-"""The fixes, one file each."""
+"""The fixes, those of one family in one module; each registers itself."""

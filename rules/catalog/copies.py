@@ -1,0 +1,128 @@
+"""Copies between the host and the GPU that nothing else on the GPU overlaps."""
+
+from __future__ import annotations
+
+from parsers.model import CopyKind, Trace
+from parsers.model.units import percent
+from rules.analysis.arithmetic.durations import durations
+from rules.analysis.gpu.copies import Copies
+from rules.findings.base import Category, Remedy, rule
+from rules.losses.concentration import Extent
+from rules.losses.exposed_copies import ExposedCopies
+from rules.losses.host_link import PAGES_FROM_GPU, PAGES_TO_GPU, LinkUse, copies_sentence
+from rules.remedies.copies import less_from_gpu, less_to_gpu
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.wording.phrases import without_stacks
+from rules.wording.words import Words, for_native, ours
+
+
+@rule
+class CopiesFromGpu(ExposedCopies):
+    """Device-to-host copies on the critical path."""
+
+    id = "copies-from-gpu"
+    category = Category.COPY_D2H
+    direction = CopyKind.D2H
+    title = "Copies from the GPU are not overlapped"
+    title_of_pages = PAGES_FROM_GPU
+    explanation = """
+What it found
+    Results are copied from the GPU to host memory while the GPU computes nothing.
+
+Why it costs time
+    tensor.cpu(), .numpy() and .tolist() wait until the GPU has finished, copy, and only then let the program
+    continue. Meanwhile the GPU idles or only copies.
+
+How it decides
+    It takes the union of all device-to-host copies and subtracts every moment in which a kernel or a collective ran,
+    and copies to the GPU where those are exposed for longer. The rest is the ceiling. It compares the bandwidth of
+    copies above 1 MB with the link between host and GPU: pinned memory that reaches less than half of it is called
+    slow.
+
+What to try
+    Return less: the arg-max, the top-k or a score instead of whole outputs, in a smaller data type. Copy into pinned
+    memory with non_blocking=True on a separate stream, and start the next request meanwhile.
+
+When it is wrong
+    When the copies are needed and there is nothing else to compute.
+"""
+
+    def account(self, copies: Copies, use: LinkUse | None, found_in: Extent) -> str:
+        text = copies_sentence(copies, found_in, "from GPU to host")
+        if copies.from_pageable:
+            text += " They go to pageable memory, so the CPU waits for each and the driver copies everything twice."
+        return text
+
+    def less(self, trace: Trace, copies: Copies, found_in: Extent) -> Remedy:
+        return less_from_gpu(trace, copies)
+
+    def culprit(self, trace: Trace, copies: Copies) -> Culprit:
+        if copies.regions:
+            return Culprit(CulpritKind.REGION, copies.regions[0])
+        return Culprit(CulpritKind.COPY, trace.name(int(copies.events[0])))
+
+    def unknown(self, trace: Trace, copies: Copies) -> tuple[Words, ...]:
+        return ("Which of the copied values are used later.",)
+
+
+@rule
+class CopiesToGpu(ExposedCopies):
+    """Host-to-device copies on the critical path."""
+
+    id = "copies-to-gpu"
+    category = Category.COPY_H2D
+    direction = CopyKind.H2D
+    title = "Copies to the GPU are not overlapped"
+    title_of_pages = PAGES_TO_GPU
+    explanation = """
+What it found
+    Data is copied from host memory to the GPU while the GPU computes nothing.
+
+Why it costs time
+    Copy engines can run alongside the compute units. A copy that runs alone makes the step longer by its whole
+    duration. From pageable memory (ordinary allocations) the driver must first copy everything into a pinned buffer,
+    which is several times slower and cannot run in the background.
+
+How it decides
+    It takes the union of all host-to-device copies and subtracts every moment in which a kernel or a collective ran,
+    and copies from the GPU where those are exposed for longer. The rest is the ceiling. It reports the kind of
+    memory, the size and the bandwidth, and compares the bandwidth of copies above 1 MB with the link between host and
+    GPU: pinned memory that reaches less than half of it is called slow.
+
+What to try
+    Pin the memory (pin_memory=True in the DataLoader, or tensor.pin_memory()), copy with non_blocking=True on a
+    separate stream while the previous step computes, and send less: smaller data types, decoding and augmentation on
+    the GPU.
+
+When it is wrong
+    When the copied data is needed at once and there is nothing else to compute, overlap is impossible and only the
+    bandwidth can improve.
+"""
+
+    def account(self, copies: Copies, use: LinkUse | None, found_in: Extent) -> str:
+        text = copies_sentence(copies, found_in, "from host to GPU")
+        if copies.from_pageable:
+            part = copies.pageable_ns / max(copies.time_ns, 1)
+            slower = "usually" if use is None else "several times" if use.slow else ""
+            text += f" {percent(part)} of that time copies from pageable memory, which blocks the CPU"
+            text += f" and is {slower} slower than from pinned memory." if slower else "."
+        overlapped = 1 - copies.exposed_ns / max(copies.time_ns, 1)
+        return f"{text} Other work covers {percent(max(overlapped, 0.0))} of the copying."
+
+    def less(self, trace: Trace, copies: Copies, found_in: Extent) -> Remedy:
+        return less_to_gpu(trace, copies, bytes_a_step=copies.bytes / found_in.sharing)
+
+    def culprit(self, trace: Trace, copies: Copies) -> Culprit:
+        name = trace.name(int(copies.events[durations(trace, copies.events).argmax()]))
+        note = "pageable memory" if copies.from_pageable and "pageable" not in name.lower() else ""
+        region = Culprit(CulpritKind.REGION, copies.regions[0]) if copies.regions else None
+        return Culprit(CulpritKind.COPY, name, region, note)
+
+    def unknown(self, trace: Trace, copies: Copies) -> tuple[Words, ...]:
+        which = without_stacks(
+            trace, "Which line copies: record with stacks (with_stack=True) or add regions."
+        )
+        return (
+            for_native(ours("Which line copies: record backtraces ($RecordBacktraces).")),
+            "" if copies.regions else which,
+        )

@@ -1,0 +1,271 @@
+"""Programs on the CPU alone that compute what nobody needs: passes again, unused gradients, needless dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from parsers.model import EventKind
+from parsers.model.late.regex import regex
+from parsers.model.names.per_name import named
+from parsers.model.units import duration, percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.innermost import Innermost
+from rules.analysis.arithmetic.intervals import Intervals, clip, union
+from rules.analysis.cpu.cpu_time import CpuTime
+from rules.analysis.names.operators import FORWARD, is_autograd_function
+from rules.analysis.stretches.backward_again import backward_again
+from rules.analysis.stretches.unneeded_gradients import unneeded_gradients
+from rules.findings.base import Category, Finding, rule
+from rules.losses.cpu_rule import CpuRule, line_or_operator
+from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE, MIN_STEPS, longest_of
+from rules.losses.lost_time import event_evidence
+from rules.remedies.cpu_work import COMPUTED_ONCE
+from rules.remedies.gradients import NO_UNUSED_GRADIENTS, ONE_BACKWARD
+from rules.remedies.remedy import remedy
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.wording.words import for_pytorch
+
+
+@rule
+class CpuBackwardAgain(CpuRule):
+    """A backward pass for each loss, on the CPU."""
+
+    id = "cpu-backward-again"
+    category = Category.SLOW_OPERATOR
+    steps_needed = 0
+    explanation = f"""
+What it found
+    Only the CPU was recorded, and several losses are sent back through the same layers one by one.
+
+Why it costs time
+    Each pass computes the gradients of the shared layers again. Gradients of a sum are the sum of the gradients, so
+    that one pass of the added losses gives the same.
+
+How it decides
+    A function of the backward pass has the number of its operator of the forward pass. The same number comes again
+    without an update of the parameters in between, and the gradients are added to those of the pass before. Below
+    {percent(MIN_SHARE)} of the step nothing is reported.
+
+What to try
+    Add up the losses, and call backward() once without retain_graph=True.
+
+When it is wrong
+    If each task's gradients are needed for themselves, for weights or clipping by task.
+"""
+
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+        found = backward_again(analysis)
+        if not len(found.functions):
+            return
+        table, events = analysis.trace.events, found.functions
+        lost = time.without_recorder(clip(union(*table.spans(events)), *time.window))
+        if lost < MIN_SHARE * time.step_ns:
+            return
+        steps = time.steps
+        yield self.lost(
+            analysis,
+            time,
+            lost,
+            f"The backward pass runs {found.passes} times through the same layers",
+            account="Several losses are sent back one after another through layers that they share. The passes after "
+            f"the first take {duration(lost / steps)} of the {duration(time.step_ns / steps)} of a step.",
+            remedy=ONE_BACKWARD,
+            culprit=Culprit(CulpritKind.OPERATOR, "backward passes through the same layers"),
+            evidence=event_evidence(analysis.trace, events, MAX_NAMED),
+            unknown=("Whether each loss needs gradients of its own, for weights or clipping by task.",),
+        )
+
+
+@rule
+class CpuComputedTwice(CpuRule):
+    """Activation checkpointing on the CPU."""
+
+    id = "cpu-computed-twice"
+    category = Category.SLOW_OPERATOR
+    explanation = f"""
+What it found
+    Only the CPU was recorded, and operators of the forward pass run again inside functions of the backward pass, as
+    activation checkpointing makes them.
+
+Why it costs time
+    The forward pass is computed twice. That saves memory, of which a CPU's machine usually has enough.
+
+How it decides
+    In each function of the backward pass, the time from its first operator of the forward pass (linear, conv2d,
+    layer_norm, softmax ...) to its last one. Below {percent(MIN_SHARE)} of the step nothing is reported, nor if fewer
+    than {MIN_STEPS} steps were found.
+
+What to try
+    Keep the activations: call the blocks directly, or checkpoint only as many of them as memory requires.
+
+When it is wrong
+    If the machine's memory has no room for the activations; how full it is was not recorded.
+"""
+
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+        again = _computed_again(time)
+        lost = time.without_recorder(again)
+        if lost < MIN_SHARE * time.step_ns:
+            return
+        steps = time.steps
+        yield self.lost(
+            analysis,
+            time,
+            lost,
+            "Activations are computed twice",
+            account="The backward pass computes parts of the forward pass again, "
+            f"{_times(len(again[0]) / steps)} a step. That takes {duration(lost / steps)} of the "
+            f"{duration(time.step_ns / steps)} of a step.",
+            remedy=COMPUTED_ONCE,
+            culprit=line_or_operator(analysis, time, "activation checkpointing", again),
+            evidence=longest_of(time, again, "forward pass inside the backward pass"),
+            unknown=("Whether memory has room for the activations.",),
+        )
+
+
+def _times(count: float) -> str:
+    return "once" if round(count) == 1 else f"{count:,.0f} times"
+
+
+def _computed_again(time: CpuTime) -> Intervals:
+    """From the first to the last operator of the forward pass in each function of the backward pass."""
+    trace, table = time.trace, time.trace.events
+    events = time.activity.of_kind(EventKind.CPU_OP)
+    functions = events[named(trace, events, is_autograd_function)]
+    forward = events[named(trace, events, FORWARD.__contains__)]
+    around = Innermost.of(trace, functions).at(table.start[forward])
+    forward, around = forward[around >= 0], around[around >= 0]
+    found, which = np.unique(around, return_inverse=True)
+    first, last = np.full(len(found), np.iinfo(np.int64).max), np.zeros(len(found), np.int64)
+    np.minimum.at(first, which, table.start[forward])
+    np.maximum.at(last, which, table.end[forward])
+    return clip(union(first, last), *time.window)
+
+
+@rule
+class CpuUnusedGradients(CpuRule):
+    """A frozen network that is run with gradients, on the CPU."""
+
+    id = "cpu-unused-gradients"
+    category = Category.SLOW_OPERATOR
+    steps_needed = 0
+    explanation = f"""
+What it found
+    Only the CPU was recorded, and a part of the backward pass computes gradients that no optimizer uses.
+
+Why it costs time
+    A backward pass takes about twice as long as its forward pass. For a network that is not trained, such as a frozen
+    backbone or a teacher, it is done for nothing.
+
+How it decides
+    An optimizer clears its parameters' gradients, so in each step they are stored anew. Gradients that are added to
+    older ones in every step belong to no optimizer. In a step with one backward pass, what belongs to operators of the
+    forward pass before the first parameter with a stored gradient can only lead to such gradients. Below
+    {percent(MIN_SHARE)} of the step nothing is reported.
+
+What to try
+    Run that part under torch.no_grad(), or call requires_grad_(False) on it.
+
+When it is wrong
+    If a hook uses these gradients, or code that runs less often than each step.
+"""
+
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+        found = unneeded_gradients(analysis)
+        if not len(found.functions):
+            return
+        table, events = analysis.trace.events, found.functions
+        lost = time.without_recorder(clip(union(*table.spans(events)), *time.window))
+        if lost < MIN_SHARE * time.step_ns:
+            return
+        parameters = f"{found.parameters:,} parameter{'s' if found.parameters != 1 else ''}"
+        steps = time.steps
+        yield self.lost(
+            analysis,
+            time,
+            lost,
+            "Gradients are computed that nobody uses",
+            account=f"The backward pass goes on to {parameters} whose gradients only add up from "
+            "step to step: no optimizer updates or clears them. "
+            f"That takes {duration(lost / steps)} of the {duration(time.step_ns / steps)} of a step.",
+            remedy=NO_UNUSED_GRADIENTS,
+            culprit=Culprit(CulpritKind.OPERATOR, "gradients that nobody uses"),
+            evidence=event_evidence(analysis.trace, events, MAX_NAMED),
+            unknown=("Whether a hook, or code that runs less often, uses these gradients.",),
+        )
+
+
+_DROPOUT = regex(r"aten::(native_|feature_|alpha_|feature_alpha_)?dropout_?$")
+_DRAWS = regex(r"aten::(bernoulli_?|native_dropout)$")
+EVALUATE = remedy(
+    for_pytorch("Call model.eval() before the model is used: dropout then does nothing, and results repeat."),
+    for_pytorch("Run it under torch.inference_mode(): autograd then keeps nothing for a backward pass."),
+    code=for_pytorch("""model.eval()
+with torch.inference_mode():
+    answers = model(batch)"""),
+)
+
+
+@rule
+class CpuActiveDropout(CpuRule):
+    """A model in training mode that only answers."""
+
+    id = "cpu-active-dropout"
+    explanation = f"""
+What it found
+    Only the CPU was recorded, and layers of dropout draw random numbers though no backward pass runs.
+
+Why it costs time
+    A random number for each value takes longer than many layers. Outside training it also makes answers worse, and
+    different each time.
+
+How it decides
+    The time of dropouts inside of which random numbers are drawn, where the recording has no function of a backward
+    pass. Below {percent(MIN_SHARE)} of the step nothing is reported, nor if fewer than {MIN_STEPS} steps were found.
+
+What to try
+    model.eval(), and torch.inference_mode() around the calls.
+
+When it is wrong
+    If dropout is wanted, as to estimate how sure a model is.
+"""
+
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+        drops = _dropping(time)
+        lost = time.without_recorder(drops)
+        if lost < MIN_SHARE * time.step_ns:
+            return
+        steps = time.steps
+        yield self.lost(
+            analysis,
+            time,
+            lost,
+            "Dropout is active, though nothing is trained",
+            account="No backward pass was recorded, but random numbers are drawn for "
+            f"{_dropped_times(len(drops[0]) / steps)} a step. That takes {duration(lost / steps)} of the "
+            f"{duration(time.step_ns / steps)} of a step.",
+            remedy=EVALUATE,
+            culprit=line_or_operator(analysis, time, "aten::dropout", drops),
+            evidence=longest_of(time, drops, "dropout"),
+            unknown=("Whether dropout is wanted, as to estimate how sure a model is.",),
+        )
+
+
+def _dropped_times(count: float) -> str:
+    return "one dropout" if round(count) == 1 else f"{count:,.0f} dropouts"
+
+
+def _dropping(time: CpuTime) -> Intervals:
+    """Dropouts that draw random numbers, where nothing runs backward."""
+    trace, table = time.trace, time.trace.events
+    everywhere = table.of_kind(EventKind.CPU_OP)
+    events = time.activity.of_kind(EventKind.CPU_OP)
+    if named(trace, everywhere, is_autograd_function).any():
+        events = events[:0]
+    dropouts = events[named(trace, events, _DROPOUT.match)]
+    draws = events[named(trace, events, _DRAWS.match)]
+    around = Innermost.of(trace, dropouts).at(table.start[draws])
+    found = np.unique(around[around >= 0])
+    return clip(union(*table.spans(found)), *time.window)

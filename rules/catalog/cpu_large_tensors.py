@@ -1,0 +1,260 @@
+"""Programs on the CPU alone that fill large tensors where few numbers, or those of the step before, would do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from parsers.model import I64, Attribute, EventKind
+from parsers.model.names.per_name import named
+from parsers.model.units import duration, percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import Intervals, contains, length, measure, union
+from rules.analysis.cpu.cpu_time import CpuTime
+from rules.analysis.names.operators import is_autograd_function
+from rules.findings.base import Finding, rule
+from rules.kernels.one_hot_products import BETWEEN, LEFT, one_hot_products
+from rules.kernels.pair_distances import MIN_DIMENSIONS, MIN_RATIO, pair_distances
+from rules.losses.built_constants import MAX_LENGTH, Built, built
+from rules.losses.cpu_rule import CpuRule, line_or_operator, unknown_lines
+from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE, MIN_STEPS, longest_of
+from rules.losses.dense_tables import MAX_USED, dense_tables
+from rules.remedies.constants import BUILT_ONCE
+from rules.remedies.distances import DISTANCES_BY_PRODUCT
+from rules.remedies.gradients import SPARSE_GRADIENTS
+from rules.remedies.look_ups import ROWS_BY_INDEX
+from rules.terms.culprit import Culprit, CulpritKind
+from rules.wording.phrases import listed
+
+
+@rule
+class CpuOneHot(CpuRule):
+    """Products with one-hot vectors, on the CPU."""
+
+    id = "cpu-one-hot"
+    explanation = f"""
+What it found
+    Only the CPU was recorded, and vectors that are one in a single place and zero everywhere else are multiplied by a
+    matrix.
+
+Why it costs time
+    The product is a row of the matrix. Multiplying reads all of it for each vector, and the vectors are as large as
+    there are rows.
+
+How it decides
+    One-hot vectors are made, and as many vectors are multiplied by a matrix at most {BETWEEN} operators later. What
+    the gradients of these products take counts, too, where sequence numbers were recorded; {percent(LEFT)} of it all
+    remains. Below {percent(MIN_SHARE)} of the step nothing is reported, nor if fewer than {MIN_STEPS} steps were found.
+    Shapes must be recorded.
+
+What to try
+    Index the matrix: weight[ids], F.embedding(ids, weight) or nn.Embedding.
+
+When it is wrong
+    If what is multiplied is something else than the vectors that were made, but as large.
+"""
+
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+        forward = one_hot_products(analysis.trace, time.operators)
+        if not len(forward):
+            return
+        operators = np.concatenate((forward, _gradients(time, forward)))
+        spans = union(*analysis.trace.events.spans(operators))
+        took = time.without_recorder(spans)
+        lost = round(took * (1 - LEFT))
+        if lost < MIN_SHARE * time.step_ns:
+            return
+        yield self.lost(
+            analysis,
+            time,
+            lost,
+            "Rows are looked up by products with one-hot vectors",
+            took=took,
+            account="Making one-hot vectors and multiplying them by a matrix, with the gradients of that, takes "
+            f"{duration(took / time.steps)} of the {duration(time.step_ns / time.steps)} of a step.",
+            remedy=ROWS_BY_INDEX,
+            culprit=line_or_operator(analysis, time, "aten::one_hot", spans),
+            evidence=longest_of(time, spans, "products with one-hot vectors"),
+        )
+
+
+def _gradients(time: CpuTime, forward: I64) -> I64:
+    """The functions of autograd, of the outermost operators, for what these operators call."""
+    trace, table = time.trace, time.trace.events
+    functions = time.operators[named(trace, time.operators, is_autograd_function)]
+    called = time.activity.of_kind(EventKind.CPU_OP)
+    inside = contains(union(*table.spans(forward)), table.start[called])
+    numbers = trace.attribute(Attribute.SEQUENCE, called[inside], -1)
+    return functions[np.isin(trace.attribute(Attribute.SEQUENCE, functions, -1), numbers[numbers >= 0])]
+
+
+@rule
+class CpuPairDistances(CpuRule):
+    """Differences of all pairs that are squared and summed, on the CPU."""
+
+    id = "cpu-pair-distances"
+    explanation = f"""
+What it found
+    Only the CPU was recorded, and two tensors are subtracted so that each row of one meets each row of the other; the
+    differences are squared and summed.
+
+Why it costs time
+    The differences are as many times larger than the distances as a point has dimensions, and are written and read
+    several times. A matrix product computes the same without them.
+
+How it decides
+    A subtraction whose result has at least {MIN_RATIO} times as many numbers as either side, of points of at least
+    {MIN_DIMENSIONS} dimensions, followed by a square and a sum, or by a norm. The time until the next operator counts,
+    too, where it is no longer than they are: large tensors are freed in it. One part of as many as a point has
+    dimensions remains. Below {percent(MIN_SHARE)} of the step nothing is reported, nor if fewer than {MIN_STEPS} steps
+    were found. Shapes must be recorded.
+
+What to try
+    torch.cdist, or the squares of both sides less twice their product.
+
+When it is wrong
+    If distances are small beside the numbers themselves: the product then loses digits.
+"""
+
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+        table, (operators, dimensions) = analysis.trace.events, pair_distances(analysis.trace, time.operators)
+        begins, until = table.spans(operators)
+        begin_next = np.append(table.start[time.operators], time.window[1])
+        begin_next = begin_next[np.searchsorted(begin_next, until)]
+        freed = begin_next - until <= until - begins  # what is no longer needed takes as long to give back
+        spans = union(begins, np.where(freed, begin_next, until))
+        took = time.without_recorder(spans)
+        lost = round(took * (1 - 1 / dimensions))
+        if lost < MIN_SHARE * time.step_ns:
+            return
+        yield self.lost(
+            analysis,
+            time,
+            lost,
+            "Distances are computed by broadcasting",
+            took=took,
+            account=f"All pairs of points of {dimensions:,} dimensions or more are subtracted, squared and summed. "
+            f"That takes {duration(took / time.steps)} of the {duration(time.step_ns / time.steps)} of a step.",
+            remedy=DISTANCES_BY_PRODUCT,
+            culprit=line_or_operator(analysis, time, "aten::sub", spans),
+            evidence=longest_of(time, spans, "differences of all pairs"),
+        )
+
+
+@rule
+class CpuDenseTables(CpuRule):
+    """Large embedding tables that are trained with dense gradients."""
+
+    id = "cpu-dense-tables"
+    explanation = f"""
+What it found
+    Only the CPU was recorded, and each step looks up few rows of an embedding table, but makes a gradient of all its
+    rows, and updates all of them.
+
+Why it costs time
+    The gradient is filled with zeros, and the optimizer reads and writes the whole table, however few rows changed.
+
+How it decides
+    The lookups of a step (aten::embedding) have at most {percent(MAX_USED)} of a table's rows, and its gradient is
+    dense (aten::embedding_dense_backward). The time in that operator, and in those of the optimizer that are handed
+    mostly such tables, is counted, less the part of the rows that are looked up. A table that is also a factor of a
+    matrix product, as the output layer of a language model may be, gets a dense gradient from that anyway. Below
+    {percent(MIN_SHARE)} of the step nothing is reported, nor if fewer than {MIN_STEPS} steps were found. Shapes must be
+    recorded.
+
+What to try
+    nn.Embedding(..., sparse=True), with SGD, Adagrad or SparseAdam.
+
+When it is wrong
+    If the optimizer must change all rows in each step, as with momentum or weight decay.
+"""
+
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+        found = dense_tables(time)
+        if found is None:
+            return
+        lost = round(time.without_recorder(found.spans) * (1 - found.used / found.rows))
+        if lost < MIN_SHARE * time.step_ns:
+            return
+        yield self.lost(
+            analysis,
+            time,
+            lost,
+            "All rows of an embedding table are updated",
+            account=f"A step looks up at most {found.used:,} of {found.rows:,} rows, and makes and adds gradients of "
+            f"all of them. That takes {duration(lost / time.steps)} of the {duration(time.step_ns / time.steps)} of a "
+            "step more than those of the rows that were looked up.",
+            remedy=SPARSE_GRADIENTS,
+            culprit=Culprit(CulpritKind.OPERATOR, "aten::embedding_dense_backward"),
+            evidence=longest_of(time, found.spans, "all rows of a table"),
+            unknown=("Whether the optimizer must change all rows in each step.",),
+        )
+
+
+@rule
+class CpuBuiltConstants(CpuRule):
+    """Tables of positions, masks, windows and grids."""
+
+    id = "cpu-built-constants"
+    explanation = f"""
+What it found
+    Only the CPU was recorded, and each step builds the same tensors again from sizes alone: a table of positions, a
+    mask, a window, a grid of coordinates.
+
+Why it costs time
+    The result is the same each time. Such tables are often computed with sines, powers and copies that cost as much as
+    a layer.
+
+How it decides
+    From an operator that is handed no tensor (arange, linspace, full, eye, hann_window ...) on, the following ones that
+    are handed nothing but tensors of the shapes made so far, at most {MAX_LENGTH} of them, and none that autograd
+    numbers in between. At least one must be more than an allocation: zeros alone do not count, as they may hold
+    state or results, nor do random numbers. Below {percent(MIN_SHARE)} of the step nothing is reported, nor if fewer
+    than {MIN_STEPS} steps were found, or a step builds none. Shapes must be recorded.
+
+What to try
+    Build them once and keep them: register_buffer in __init__, or functools.cache on a function of the sizes.
+
+When it is wrong
+    If sizes are new in each call, as with batches of other lengths: keep the largest and slice it.
+"""
+
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+        trace, steps = analysis.trace, time.steps
+        made = built(trace, time.operators)
+        if not len(made.operators) or (measure(made.spans, *_steps(time)) == 0).any():
+            return
+        # few records in much time: less of it is the profiler's than of other operators
+        as_recorded = length(made.spans) / max(time.window_ns, 1) * time.step_ns
+        lost = max(time.without_recorder(made.spans), round(as_recorded))
+        if lost < MIN_SHARE * time.step_ns:
+            return
+        yield self.lost(
+            analysis,
+            time,
+            lost,
+            "Constants are built again in each step",
+            account=(
+                f"{len(made.operators) / steps:,.0f} operators a step, such as {_longest(analysis, made)}, are handed "
+                f"no data: they build the same tensors again. That takes {duration(lost / steps)} of the "
+                f"{duration(time.step_ns / steps)} of a step."
+            ),
+            remedy=BUILT_ONCE,
+            culprit=line_or_operator(analysis, time, trace.name(int(made.operators[0])), made.spans),
+            evidence=longest_of(time, made.spans, "builds a constant"),
+            unknown=unknown_lines(analysis.trace, "build them"),
+        )
+
+
+def _steps(time: CpuTime) -> Intervals:
+    begins = time.step_begins
+    return begins, np.append(begins[1:], time.window[1])
+
+
+def _longest(analysis: Analysis, made: Built) -> str:
+    table = analysis.trace.events
+    names, which = np.unique(table.name[made.operators], return_inverse=True)
+    spent = np.bincount(which.reshape(-1), table.duration[made.operators])
+    order = np.argsort(-spent, kind="stable")[:MAX_NAMED]
+    return listed([analysis.trace.strings[names[each]] for each in order.tolist()])

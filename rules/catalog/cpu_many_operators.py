@@ -1,0 +1,170 @@
+"""Programs on the CPU alone that call too many operators: small ones, or the same for one item after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from parsers.model.units import duration, percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.cpu.cpu_time import TRIVIAL_PERCENTILE, CpuTime
+from rules.analysis.idle.threads import READ_BACKS
+from rules.findings.base import Category, Evidence, Finding, rule
+from rules.losses.at_once import FASTEST_READ, LARGE_BYTES, MAX_OF_A_CORE
+from rules.losses.cpu_loops import MIN_TIMES, MIN_TIMES_ALIKE, in_optimizer, item_loops
+from rules.losses.cpu_rule import CpuRule, line_or_operator, unknown_lines
+from rules.losses.cpu_work import MAX_NAMED, MIN_SEEN, MIN_SHARE, MIN_STEPS
+from rules.losses.lost_time import evidence_of
+from rules.remedies.cpu_work import ITEMS_TOGETHER, VALUES_TOGETHER, fewer_calls
+from rules.terms.shares import MAJORITY
+from rules.wording.phrases import counted, listed
+
+MIN_OPERATORS = 100
+MANY_READ_BACKS = 0.25  # of the calls
+
+
+@rule
+class CpuSmallOperators(CpuRule):
+    """What calling operators costs a program that runs on the CPU alone."""
+
+    id = "cpu-small-operators"
+    category = Category.LAUNCH_BOUND
+    explanation = f"""
+What it found
+    Only the CPU was recorded, and much of a step is the cost of calling operators, not their computation.
+
+Why it costs time
+    Each call passes through Python, PyTorch's dispatcher and autograd, which takes a few microseconds however small
+    its tensors are.
+
+How it decides
+    For each outermost operator it counts as much time as the shortest {TRIVIAL_PERCENTILE} % of them last, and the
+    short times between two of them, less the profiler's overhead, with its part of what interrupts them. Below
+    {percent(MIN_SHARE)} of the step nothing is reported, nor below {percent(MIN_SEEN)} without that part, nor with
+    fewer than {MIN_OPERATORS} operators or {MIN_STEPS} steps.
+
+What to try
+    Work on larger tensors, fuse operators with torch.compile, use fused optimizers, and read many values at once.
+
+When it is wrong
+    Python stacks slow the code between operators down by more than is subtracted.
+"""
+
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+        if len(time.operators) < MIN_OPERATORS:
+            return
+        trace, steps = analysis.trace, time.steps
+        names, counts = np.unique(trace.events.name[time.operators], return_counts=True)
+        order = np.argsort(-counts, kind="stable")[:MAX_NAMED]
+        called = {trace.strings[names[each]]: counts[each] / steps for each in order.tolist()}
+        most = listed([f"{name} ({count:,.0f})" for name, count in called.items() if count >= 1])
+        reads = counts[[trace.strings[name] in READ_BACKS for name in names.tolist()]].sum()
+        reads_values = reads >= MANY_READ_BACKS * len(time.operators)
+        if not reads_values and item_loops(analysis, time).of_operators >= MAJORITY:
+            return  # the loop is told instead
+        overhead_ns = time.overhead_ns(in_full=reads_values)
+        if overhead_ns < time.step_ns * max(MIN_SHARE, MIN_SEEN * time.slowed):
+            return
+        mostly_optimizer = int(in_optimizer(time).sum()) >= MAJORITY * len(time.operators)
+        took = float(np.median(trace.events.duration[time.operators]))
+        example = time.operators[trace.events.name[time.operators] == names[order[0]]][:1]
+        rest_ns = (time.step_ns - overhead_ns) / steps
+        yield self.lost(
+            analysis,
+            time,
+            overhead_ns,
+            "Values are read one at a time" if reads_values else "Calling many small operators",
+            account=(
+                f"{counted(analysis, len(time.operators), 'operator')} are called one after another; the median "
+                f"takes {duration(took)}. A step takes {duration(time.step_ns / steps)}, and without the cost of "
+                f"the calls {duration(rest_ns)}. Called most often: {most}."
+            ),
+            remedy=VALUES_TOGETHER if reads_values else fewer_calls(in_optimizer=mostly_optimizer),
+            culprit=line_or_operator(analysis, time, next(iter(called)), time.calling),
+            evidence=evidence_of(trace, example),
+            unknown=unknown_lines(analysis.trace, "call them"),
+        )
+
+
+MIN_TOLD = 0.1  # of a loop's time: less computing makes no difference
+REMAINS = 0.03  # of what calling the later rounds takes: computing all items at once takes longer than one
+
+
+@rule
+class CpuItemLoop(CpuRule):
+    """Loops over the samples of a batch, over single requests, over rows."""
+
+    id = "cpu-item-loop"
+    category = Category.LAUNCH_BOUND
+    explanation = f"""
+What it found
+    Only the CPU was recorded, and within a step the same operators are called again and again, each time for another
+    item: a sample, a request, a row.
+
+Why it costs time
+    Each call takes a few microseconds however small its tensors are, and a product with one row reads as many weights
+    as a product with hundreds of them.
+
+How it decides
+    The same operators follow one another at least {MIN_TIMES} times where each time a row is picked, a value is read or
+    the rows of one class are picked by a mask (x[y == c]), or a tensor was taken apart just before, or at least
+    {MIN_TIMES_ALIKE} times where each time a layer is called. Layers whose weights each get their own gradients do not
+    count, nor do optimizers, nor rounds that load a batch or call an optimizer, nor steps through time: a cell that
+    each round calls once, rows of an inner side whose results go nowhere, a backward pass that ends with less. The time
+    of all rounds but the first is counted, and that of the backward pass. What their operators compute stays as far as
+    it takes as long at once: to read and write at {FASTEST_READ / 1e9:.0f} GB/s and to multiply at
+    {MAX_OF_A_CORE / 1e9:.0f} GFLOP/s, more for items of nearly {LARGE_BYTES >> 10} KiB and for products of many rows.
+    Weights and gradients of all items are read and written once. Of the rest {percent(REMAINS)} is taken to remain. If
+    less than {percent(MIN_SHARE)} of the step can go, nothing is reported, nor if fewer than {MIN_STEPS} steps were
+    found.
+
+What to try
+    Stack the items into one tensor and call the model once: torch.stack, padding, torch.vmap.
+
+When it is wrong
+    If each round needs the result of the round before, as steps through time do.
+"""
+
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+        found = item_loops(analysis, time)
+        part = (1 - REMAINS) * (found.share - found.computes)
+        if part < MIN_SHARE:
+            return
+        trace, loop = analysis.trace, found.loops[0]
+        per_step = max(found.steps, 1)
+        times = max(each.times for each in found.loops)
+        body = len(loop.operators) // loop.times
+        spans = np.array([each.start for each in found.loops]), np.array([each.end for each in found.loops])
+        order = np.argsort(spans[0])
+        within = spans[0][order], spans[1][order]
+        step_ns, took = time.step_ns / time.steps, found.share * time.step_ns / time.steps
+        names = dict.fromkeys(trace.name(each) for each in loop.operators[:body].tolist())
+        yield self.lost(
+            analysis,
+            time,
+            round(part * time.step_ns),
+            f"{times:,} items are computed one at a time",
+            took=found.share * time.step_ns,
+            account=(
+                f"{sum(len(each.operators) for each in found.loops) / per_step:,.0f} operators a step belong to loops "
+                f"of {times:,} rounds, which take {duration(took)} of the {duration(step_ns)} of a step. A round "
+                f"calls {body} operators, such as {listed(list(names)[:MAX_NAMED])}. "
+                + (
+                    f"They compute for {duration(found.computes * step_ns)} of that, which takes as long at once. "
+                    if found.computes >= MIN_TOLD * found.share
+                    else ""
+                )
+                + f"For all items at once, a step would take {duration(step_ns * (1 - part))} at best."
+            ),
+            remedy=ITEMS_TOGETHER,
+            culprit=line_or_operator(analysis, time, next(iter(names)), within),
+            evidence=tuple(
+                Evidence(
+                    int(trace.events.lane[each.operators[0]]), each.start, each.end, f"{each.times} rounds"
+                )
+                for each in found.loops[:MAX_NAMED]
+            ),
+            unknown=unknown_lines(analysis.trace, "is the loop"),
+            confidence="medium",
+        )

@@ -1,0 +1,265 @@
+"""Operators that have a cheaper form: sorting, products with one-hot vectors, differences of all pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from parsers.model import BOOL, I64, EventKind
+from parsers.model.events import of_kinds
+from parsers.model.names.per_name import named
+from parsers.model.units import percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.names.families import Family
+from rules.analysis.names.host_language import is_python
+from rules.analysis.recording.training import is_training
+from rules.findings.category import Category
+from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
+from rules.fixes.changes import durations_times, share_of, times
+from rules.fixes.forms.written import called_in_order, costly_calls
+from rules.kernels.one_hot_products import LEFT, MAX_LEFT, MIN_LEFT, one_hot_products
+from rules.kernels.pair_distances import MIN_DIMENSIONS, pair_distances
+from rules.remedies.distances import DISTANCES_BY_PRODUCT
+from rules.remedies.look_ups import ROWS_BY_INDEX
+from rules.replay.replay import Replay
+from rules.replay.surroundings import surroundings_of
+from rules.wording.words import for_pytorch
+
+FEW_READ = 0.05  # of the time of the sort: one that reads all of its result takes about a tenth
+LEFT_OF_SORTING = 0.1  # of sorting: what picking a few values takes
+_SORTS = frozenset({"aten::sort", "aten::argsort", "aten::msort"})
+_PARTS = frozenset({"aten::slice", "aten::narrow", "aten::select"})
+
+_PICKING_CODE = """best = scores.topk(50).indices                 # instead of scores.argsort(descending=True)[:, :50]
+middle = values.kthvalue(n // 2).values        # instead of values.sort().values[:, n // 2]"""
+
+
+@fix
+class PickWithoutSorting:
+    """Rows that are sorted for their first values."""
+
+    id = "pick-without-sorting"
+    explanation = """
+When it applies
+    The program takes a part of what aten::sort or aten::argsort gave it at once, and the next operation on the GPU
+    takes at most a twentieth of the sort, so that it cannot read all of it. Sorting takes at least 5 % of the GPU's
+    time.
+
+What is changed in the replay
+    A tenth of the sort's launches and of its time on the GPU remains.
+
+What makes it more or less
+    How many values are picked, and how long the rows are: in short ones, sorting costs little more than picking.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        """One for all sorts of which a part is taken."""
+        nodes = _for_a_part(analysis, replay)
+        sorting = nodes[replay.device.launch]
+        share = share_of(replay, sorting)
+        if share < MIN_GPU_SHARE:
+            return
+        yield Proposal(
+            title=f"Pick the best values without sorting: {percent(share)} of the GPU's time sorts whole rows",
+            categories=(Category.SLOW_OPERATOR, Category.MEMORY_BOUND_KERNELS),
+            culprit="aten::sort",
+            problem="Whole rows are sorted for their best values",
+            remedy=remedy(
+                for_pytorch("torch.topk finds the first values in one pass, torch.kthvalue a single one."),
+                code=for_pytorch(_PICKING_CODE),
+            ),
+            expected=times(nodes, sorting, LEFT_OF_SORTING),
+        )
+
+
+def _for_a_part(analysis: Analysis, replay: Replay) -> BOOL:
+    """The calls inside of sorts of whose result a part is taken at once, and little is read next."""
+    trace, table, host, device = analysis.trace, analysis.trace.events, replay.host, replay.device
+    found = np.zeros(len(host), bool)
+    operator = surroundings_of(analysis).whole_operator
+    sorting = operator >= 0
+    sorting[sorting] = named(trace, operator[sorting], _SORTS.__contains__)
+    on_gpu = np.bincount(device.launch, device.duration, minlength=len(host))
+    launches = np.unique(device.launch)
+    for activity, mine in analysis.threads.by_thread(host.event[sorting]):
+        calls = np.flatnonzero(sorting)[mine]
+        operators = activity.of_kind(EventKind.CPU_OP)
+        operators = table.by_start(operators)
+        sorts, which = np.unique(operator[calls], return_inverse=True)
+        following = np.searchsorted(table.start[operators], table.end[sorts])
+        goes_on = following < len(operators)
+        taken = goes_on.copy()
+        taken[goes_on] = named(trace, operators[following[goes_on]], _PARTS.__contains__)
+        last = np.zeros(len(sorts), np.int64)
+        np.maximum.at(last, which, calls)
+        behind = np.searchsorted(launches, last, side="right")
+        reads = np.append(on_gpu[launches], 0.0)[behind]
+        found[calls] = (taken & (reads <= FEW_READ * np.bincount(which, on_gpu[calls])))[which]
+    return found
+
+
+MIN_SHARE = 0.1  # of the GPU's time is between a sort and the next matrix product
+LEFT_OF_SAMPLING = 0.1  # of it: what works on the best candidates
+LEFT_OF_MANY = 0.3  # where many are kept
+_PRODUCTS = (Family.GEMM, Family.TRITON, Family.ATTENTION, Family.CONVOLUTION)
+
+_SELECTING_CODE = """best = logits.topk(256)                                # of 128,000
+probabilities = best.values.softmax(dim=-1)
+kept = probabilities.cumsum(dim=-1) - probabilities < top_p
+drawn = torch.multinomial(probabilities * kept, 1)
+tokens = best.indices.gather(1, drawn)"""
+
+
+@fix
+class SelectBeforeSorting:
+    """Sorting and adding up whole rows, as top-p sampling is written down."""
+
+    id = "select-before-sorting"
+    explanation = """
+When it applies
+    Nothing is trained, and after a matrix product rows are sorted and then accumulated (a cumulative sum). From the
+    sort to the next product takes at least a tenth of the GPU's time.
+
+What is changed in the replay
+    A tenth of everything from a sort to the next product remains, or three tenths where many candidates are kept.
+
+What makes it more or less
+    How many candidates are kept, and whether a fused kernel for sampling does the rest.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        trace, device = analysis.trace, replay.device
+        if not is_python(trace) or is_training(analysis):
+            return
+        family = analysis.family_of_string[trace.events.name[device.event]]
+        order = np.lexsort((device.start, device.stream))
+        product = of_kinds(family, *_PRODUCTS)[order]
+        sorts = (family == Family.SORT)[order]
+        adds_up = named(trace, device.event, _adds_up)[order]
+        stretch = np.cumsum(product | np.append(True, np.diff(device.stream[order]) != 0))
+        place = np.arange(len(order))
+        first = np.full(int(stretch[-1]) + 1, len(order))
+        np.minimum.at(first, stretch[sorts], place[sorts])
+        behind = (place >= first[stretch]) & ~product
+        behind &= (np.bincount(stretch, adds_up & behind) > 0)[stretch]
+        found, sorting = np.zeros(len(order), bool), np.zeros(len(order), bool)
+        found[order], sorting[order] = behind, behind & sorts
+        share = share_of(replay, found)
+        if share < MIN_SHARE:
+            return
+        yield Proposal(
+            title=(
+                f"Pick the best candidates before sorting: {percent(share)} of the GPU's time sorts whole rows and "
+                "adds them up"
+            ),
+            categories=(Category.SLOW_OPERATOR, Category.MEMORY_BOUND_KERNELS),
+            culprit=trace.name(int(device.event[np.flatnonzero(sorting)[0]])),
+            problem="Whole rows are sorted where a few candidates would do",
+            remedy=remedy(
+                for_pytorch(
+                    "torch.topk finds a few hundred candidates in one pass; softmax, cumsum and multinomial "
+                    "then work on these."
+                ),
+                "A fused sampling kernel (FlashInfer, vLLM) needs no sort at all.",
+                code=for_pytorch(_SELECTING_CODE),
+            ),
+            expected=durations_times(found, LEFT_OF_SAMPLING),
+            low=durations_times(found, LEFT_OF_MANY),
+            depends_on="how many candidates are kept",
+        )
+
+
+def _adds_up(name: str) -> bool:
+    return "scan_innermost_dim" in name or "scan_outer_dim" in name or "DeviceScan" in name
+
+
+@fix
+class LookRowsUp:
+    """Products with one-hot vectors."""
+
+    id = "look-rows-up"
+    explanation = f"""
+When it applies
+    One-hot vectors are made (aten::one_hot) and multiplied by a matrix, with at most two operators between, such as a
+    conversion. That takes at least 5 % of the GPU's time, with its gradient. Shapes must be recorded.
+
+What is changed in the replay
+    A look-up takes {percent(LEFT)} of this time, and so does its gradient.
+
+What makes it more or less
+    How many rows are looked up, and how long the rows are: {percent(MIN_LEFT)} to {percent(MAX_LEFT)} of the time
+    is left.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        found = [one_hot_products(analysis.trace, operators) for operators in called_in_order(analysis)]
+        operators = np.concatenate([np.empty(0, np.int64), *found])
+        nodes, share = costly_calls(analysis, replay, operators)
+        if not share:
+            return
+        operations = nodes[replay.device.launch]
+        yield Proposal(
+            title=f"Look rows up by index: products with one-hot vectors take {percent(share)} of the GPU's time",
+            categories=(Category.SLOW_OPERATOR, Category.MEMORY_BOUND_KERNELS),
+            culprit="aten::one_hot",
+            problem="Rows are looked up by products with one-hot vectors",
+            remedy=ROWS_BY_INDEX,
+            expected=durations_times(operations, LEFT),
+            low=durations_times(operations, MAX_LEFT),
+            high=durations_times(operations, MIN_LEFT),
+            depends_on="how many rows are looked up, and how long they are",
+        )
+
+
+# passes over the distances that are left: the product and what is added to it, of points of so many dimensions
+PASSES, PASSES_AT_MOST, PASSES_AT_LEAST = 2.0, 4.0, 1.25
+
+
+@fix
+class MultiplyForDistances:
+    """Differences of all pairs that are squared and summed."""
+
+    id = "multiply-for-distances"
+    explanation = """
+When it applies
+    Two tensors are subtracted so that each row of one meets each row of the other, and the differences, at least four
+    times as many as either has numbers and of at least 8 dimensions, are squared and summed, or their norm is taken.
+    That takes at least 5 % of the GPU's time, with its gradients. Shapes must be recorded.
+
+What is changed in the replay
+    The differences are never written: of this time, 2 of as many parts as a point has dimensions are left.
+
+What makes it more or less
+    What is added to the product, 1.25 to 4 parts. Distances that are small beside the numbers themselves need single
+    precision in the product: without TF32.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        operators, dimensions = _differences(analysis)
+        nodes, share = costly_calls(analysis, replay, operators)
+        if not share:
+            return
+        operations = nodes[replay.device.launch]
+        left, most, least = (
+            min(each / dimensions, 1.0) for each in (PASSES, PASSES_AT_MOST, PASSES_AT_LEAST)
+        )
+        yield Proposal(
+            title=f"Compute distances by a matrix product: differences take {percent(share)} of the GPU's time",
+            categories=(Category.MEMORY_BOUND_KERNELS, Category.SLOW_OPERATOR),
+            culprit="aten::sub",
+            problem="Distances are computed by broadcasting",
+            remedy=DISTANCES_BY_PRODUCT,
+            expected=durations_times(operations, left),
+            low=durations_times(operations, most),
+            high=durations_times(operations, least),
+            depends_on="what is added to the product",
+        )
+
+
+def _differences(analysis: Analysis) -> tuple[I64, int]:
+    """The operators that subtract all pairs, square and sum, and of how many dimensions the points are."""
+    found = [pair_distances(analysis.trace, operators) for operators in called_in_order(analysis)]
+    sizes = [each.dimensions for each in found if len(each.operators)]
+    operators = np.concatenate([np.empty(0, np.int64), *(each.operators for each in found)])
+    return operators, min(sizes, default=MIN_DIMENSIONS)

@@ -1,0 +1,333 @@
+"""Collectives that are fewer, larger, or hidden behind computation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from parsers.model import BOOL, I64, EventKind, Trace
+from parsers.model.units import percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.ranks.collectives import collective_columns
+from rules.analysis.ranks.stages import stages_of
+from rules.analysis.stretches.passes import passes_of_an_update
+from rules.findings.category import Category
+from rules.fixes.base import Proposal, fix, remedy
+from rules.fixes.changes import (
+    first_members,
+    less_host_time,
+    of_nodes,
+    together,
+    without_calls,
+    without_meetings,
+)
+from rules.fixes.reduced_in_turn import meetings_inside, reduced_in_turn
+from rules.memory.room import is_nearly_full
+from rules.remedies.communication import JOIN_MESSAGES, hidden_communication
+from rules.replay.overlay import Overlay
+from rules.replay.replay import Change, Replay
+from rules.replay.surroundings import Surroundings, surroundings_of
+from rules.wording.words import for_pytorch
+
+MANY = 30  # collectives in a step
+SMALL_NS = 100_000.0  # median transfer: below, a collective is mostly its start
+JOINED = 2.0  # collectives of which one is made
+_ISSUING = (
+    "FSDP::",
+    "nccl:",
+    "c10d::",
+    "record_param_comms",
+    "DistributedDataParallel.",
+    "_foreach_copy",
+    "chunk_cat",
+)
+
+
+@fix
+class FewerCollectives:
+    """Collectives that are so small that starting them costs more than the transfer."""
+
+    id = "fewer-collectives"
+    switches = ("ddp-bucket-size", "nccl-low-latency", "nccl-tree", "no-collectives")
+    explanation = """
+When it applies
+    A step has more than 30 collectives whose median transfer takes less than 0.1 ms. Values that are reduced and read
+    back one by one are a fix of their own.
+
+What is changed in the replay
+    Every two become one: half of the transfers' start-up time, and half of the host time in the ranges that issue
+    them, is gone. Whatever the program waits for in between stays.
+
+What makes it more or less
+    How many can be combined: groups of whole layers instead of their parts, one tensor instead of many numbers.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        reduced = reduced_in_turn(analysis)
+        others = ~meetings_inside(replay, reduced)
+        transfers = replay.recorded.transfer[others]
+        if (
+            len(replay.spans) < 2
+            or len(transfers) < MANY * replay.steps
+            or float(np.median(transfers)) > SMALL_NS
+        ):
+            return
+        around = surroundings_of(analysis)
+        often = len(transfers) / replay.steps
+        yield Proposal(
+            title=(
+                f"Use fewer, larger collectives: {often:,.0f} {replay.in_step}, half of them shorter than "
+                f"{float(np.median(transfers)) / 1e3:.3g} us"
+            ),
+            categories=(Category.COMMUNICATION_LATENCY, Category.EXPOSED_COMMUNICATION),
+            culprit="small collectives",
+            remedy=JOIN_MESSAGES,
+            expected=_joined(replay, around, ~reduced, others),
+        )
+
+
+def _joined(replay: Replay, around: Surroundings, calls: BOOL, joins: BOOL) -> Change:
+    device = replay.device
+    issuing = around.inside(lambda name: any(word in name for word in _ISSUING)) & (replay.waits.target < 0)
+    mine = (issuing | of_nodes(replay, device.meeting >= 0)) & calls
+    transfers = replay.recorded.transfer[joins]
+    floor = float(np.percentile(transfers, 5)) if len(transfers) else 0.0
+
+    def change(overlay: Overlay) -> None:
+        overlay.gap[mine] /= JOINED
+        overlay.cost[mine] /= JOINED
+        overlay.transfer[joins] -= np.minimum(floor * (1 - 1 / JOINED), overlay.transfer[joins])
+
+    return change
+
+
+LEFT, LEFT_AT_MOST, LEFT_AT_LEAST = 0.4, 0.7, 0.1  # of the transfers' time: half of the bytes, partly hidden
+
+
+@fix
+class HideCommunication:
+    """Collectives whose transfers the computation waits for."""
+
+    id = "hide-communication"
+    switches = (
+        "gradient-as-bucket-view",
+        "static-graph",
+        "ddp-bucket-size",
+        "nccl-channels",
+        "nccl-high-priority",
+        "no-collectives",
+    )
+    explanation = """
+When it applies
+    Several ranks communicate, and shorter transfers would make the steps shorter. Waiting for a late rank does not
+    count as a transfer. Stages of a pipeline overlap with more micro-batches, which is a fix of its own.
+
+What is changed in the replay
+    Transfers take 0.4 of their time.
+
+What makes it more or less
+    How early they can start: gradients of the last layers while the first ones are still being computed. 16-bit types
+    halve the bytes.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        transfers = float(replay.recorded.transfer.sum()) / max(replay.steps, 1)
+        if len(replay.spans) < 2 or not transfers or stages_of(analysis.trace):
+            return
+        yield Proposal(
+            title=(
+                f"Overlap or shorten communication: transfers take {percent(transfers / replay.recorded_ns)} of the "
+                "time"
+            ),
+            categories=(Category.EXPOSED_COMMUNICATION,),
+            culprit="communication",
+            remedy=hidden_communication(
+                analysis, int(np.bincount(replay.device.device[replay.device.meeting >= 0]).argmax())
+            ),
+            expected=_shorter(replay, LEFT),
+            low=_shorter(replay, LEFT_AT_MOST),
+            high=_shorter(replay, LEFT_AT_LEAST),
+            depends_on="how much of it can overlap with computation",
+        )
+
+
+def _shorter(replay: Replay, left: float) -> Change:
+    meets = replay.device.meeting >= 0
+    numbers = np.searchsorted(np.unique(replay.device.meeting[meets]), replay.device.meeting[meets])
+
+    def change(overlay: Overlay) -> None:
+        overlay.transfer *= left
+        overlay.duration[meets] = np.minimum(overlay.duration[meets], overlay.transfer[numbers])
+
+    return change
+
+
+# operators that copy gradients into buckets, and start what reduces them
+_REDUCING = ("torch::distributed::reducer::", "c10d::", "nccl:", "record_param_comms")
+# in buckets that gradients lie in, each is divided by the number of ranks where it is added up
+_ACCUMULATES, _AVERAGED = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", "aten::div_"
+_FORWARD = "DistributedDataParallel.forward"
+
+_REDUCING_CODE = """for number, batch in enumerate(micro_batches):
+    last = number == len(micro_batches) - 1
+    with nullcontext() if last else model.no_sync():   # gradients add up on each rank
+        loss = model(batch) / len(micro_batches)
+        loss.backward()
+optimizer.step()"""
+
+
+@fix
+class ReduceOnce:
+    """Several forward passes of a data-parallel model for each update, with collectives in all of them."""
+
+    id = "reduce-once"
+    switches = ("no-sync",)
+    explanation = """
+When it applies
+    Each parameter update follows several forward passes of DistributedDataParallel, and every backward pass runs
+    collectives.
+
+What is changed in the replay
+    Only the last pass's collectives stay; the others take no time, and nothing waits for them. What the CPU needed to
+    start them, and what copies gradients into their buffers, is gone, too.
+
+What makes it more or less
+    If they are already overlapped with computation, only the CPU's time and the copies are gained; the replay accounts
+    for that.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        device, host = replay.device, replay.host
+        if len(replay.spans) < 2 or not (device.meeting >= 0).any():
+            return
+        around = surroundings_of(analysis)
+        times = passes_of_an_update(analysis.trace, _FORWARD)
+        if times < 2:
+            return
+        _, first = first_members(replay)
+        launched, step = host.start[device.launch[first]], host.step[device.launch[first]]
+        early = np.zeros(len(first), bool)
+        for each in range(replay.steps):
+            mine = np.flatnonzero(step == each)
+            mine = mine[np.argsort(launched[mine], kind="stable")]
+            early[mine[: len(mine) * (times - 1) // times]] = True
+        members = np.flatnonzero(device.meeting >= 0)
+        meeting = np.unique(device.meeting[members])
+        gone = members[early[np.searchsorted(meeting, device.meeting[members])]]
+        accumulates = around.inside(lambda name: name.startswith(_ACCUMULATES))
+        reduces = around.inside(_is_reducing) | (accumulates & around.inside(_AVERAGED.__eq__))
+        calls = _before_last(replay, device.launch[gone]) & reduces
+        inside = around.time_inside(lambda name: _is_reducing(name) or name == _AVERAGED, EventKind.CPU_OP)
+        starting = np.where(calls, inside, 0.0)
+        yield Proposal(
+            title=f"Reduce the gradients once for {times} backward passes instead of after each",
+            categories=(Category.EXPOSED_COMMUNICATION, Category.COMMUNICATION_LATENCY),
+            culprit="gradient accumulation",
+            remedy=remedy(
+                "Run all backward passes of an update except the last inside model.no_sync().",
+                code=for_pytorch(_REDUCING_CODE),
+            ),
+            expected=together(
+                without_meetings(replay, early),
+                less_host_time(calls, starting),
+                without_calls(replay, calls, 0.0),
+            ),
+        )
+
+
+def _before_last(replay: Replay, gone: I64) -> BOOL:
+    """Which calls of each step come up to the last of those of its thread that are gone."""
+    host = replay.host
+    key = host.step.astype(np.int64) * host.threads + host.thread
+    last = np.full(int(key.max(initial=0)) + 1, -1, np.int64)
+    np.maximum.at(last, key[gone], gone)
+    return np.asarray(np.arange(len(host)) <= last[key])
+
+
+def _is_reducing(name: str) -> bool:
+    return name.startswith(_REDUCING)
+
+
+_PASSES = ("FullyShardedDataParallel.forward", "FSDP::root_pre_forward")
+_GATHERS, _REDUCES = "allgather", "reducescatter"
+
+_GATHERING_CODE = """for block in model.blocks:
+    fully_shard(block, reshard_after_forward=False)
+fully_shard(model, reshard_after_forward=False)
+
+for number, batch in enumerate(micro_batches):
+    model.set_reshard_after_backward(number == len(micro_batches) - 1)   # whole until the update
+    (model(batch) / len(micro_batches)).backward()
+optimizer.step()"""
+
+
+@fix
+class GatherOnce:
+    """Several passes of a sharded model for each update, each of which gathers its parameters again."""
+
+    id = "gather-once"
+    explanation = """
+When it applies
+    Each parameter update follows several passes of a model sharded by FSDP, and in each step every kind of all-gather
+    and of reduce-scatter (the same bytes in the same group) comes a multiple of so many times. The GPU's memory, if it
+    was recorded, is at most 70 % full.
+
+What is changed in the replay
+    Only the first pass's all-gathers stay; the others take no time, and nothing waits for them. The gradients are
+    still reduced in each pass.
+
+What makes it more or less
+    Whether the GPU's memory has room for the whole parameters. If the transfers are already overlapped with
+    computation, little is gained; the replay accounts for that.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        device, host = replay.device, replay.host
+        _, first = first_members(replay)
+        times = passes_of_an_update(analysis.trace, *_PASSES)
+        if len(replay.spans) < 2 or times < 2 or not len(first) or is_nearly_full(analysis):
+            return
+        launch = device.launch[first]
+        repeated = _repeated(
+            analysis.trace, device.event[first], host.step[launch], host.start[launch], times
+        )
+        if not repeated.any():
+            return
+        yield Proposal(
+            title=f"Gather the parameters once for {times} micro-batches instead of for each",
+            categories=(Category.EXPOSED_COMMUNICATION, Category.COMMUNICATION_LATENCY),
+            culprit="gathering in each micro-batch",
+            problem="Parameters are gathered again for each micro-batch",
+            remedy=remedy(
+                "If the GPU's memory has room for the whole parameters, keep them from the first micro-batch of an "
+                "update to the last.",
+                for_pytorch(
+                    "With FullyShardedDataParallel: ShardingStrategy.SHARD_GRAD_OP, and all micro-batches but the "
+                    "last inside model.no_sync()."
+                ),
+                code=for_pytorch(_GATHERING_CODE),
+            ),
+            expected=without_meetings(replay, repeated),
+            depends_on="whether the GPU's memory has room for the whole parameters",
+        )
+
+
+def _repeated(trace: Trace, events: I64, step: I64, launched: I64, times: int) -> BOOL:
+    """Which of a replay's collectives gather what an earlier pass of the same step did."""
+    columns = collective_columns(trace)
+    kinds, kind_of = columns.kinds()
+    order = np.argsort(columns.event)
+    kind = kind_of[order[np.searchsorted(columns.event[order], events)]]
+    found = np.zeros(len(events), bool)
+    for number, each in enumerate(kinds):
+        if not each.collective.startswith((_GATHERS, _REDUCES)):
+            continue
+        for one in np.unique(step[kind == number]):
+            mine = np.flatnonzero((kind == number) & (step == one))
+            if len(mine) % times:
+                return np.zeros(len(events), bool)
+            if each.collective.startswith(_GATHERS):
+                found[mine[np.argsort(launched[mine], kind="stable")][len(mine) // times :]] = True
+    reduces = any(each.collective.startswith(_REDUCES) for each in kinds)
+    return found if reduces else np.zeros(len(events), bool)

@@ -1,0 +1,320 @@
+"""The same work by faster kernels: other shapes, precision and layouts, fused attention, a usual part of the roof."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from parsers.model.arrays import BOOL
+from parsers.model.events import of_kinds
+from parsers.model.late.regex import regex
+from parsers.model.names.per_name import named
+from parsers.model.units import duration, percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.gpu.memory_bound import memory_bound
+from rules.analysis.names.families import Family, is_product_with_a_vector
+from rules.analysis.names.host_language import is_python
+from rules.findings.category import Category
+from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix
+from rules.fixes.changes import durations_times, faster, per_step, share_of, together, total, without_calls
+from rules.kernels.gpu_peaks import peaks_of
+from rules.kernels.operator_roofs import MEMORY_ROOF
+from rules.kernels.slow_operators import NORMAL_SHARE, slow_operators
+from rules.remedies.kernels import (
+    CHANNELS_LAST,
+    FUSED_ATTENTION,
+    PAD_SHAPES,
+    faster_operator,
+    single_precision,
+)
+from rules.replay.overlay import Overlay
+from rules.replay.replay import Replay
+from rules.wording.phrases import shortened
+
+MIN_UNALIGNED = 0.03  # of the GPU's time
+# Unaligned loads move 2 or 4 bytes for each instruction instead of 16, and libraries have their newest kernels for
+# aligned data only: a GPT-2 head of 50257 words takes 5 times as long as one of 50304 on an H100 (NVIDIA's deep
+# learning performance guide shows 2 to 4 times on A100).
+ALIGNED_TIME, ALIGNED_AT_LEAST, ALIGNED_AT_MOST = 0.3, 0.6, 0.15
+_MISALIGNED = regex(r"align[12](?!\d)")
+
+
+@fix
+class AlignShapes:
+    """16-bit products whose kernels are those for unaligned data."""
+
+    id = "align-shapes"
+    explanation = """
+When it applies
+    16-bit matrix products run kernels for unaligned data, judging by their names.
+
+What is changed in the replay
+    They take 0.3 of their time.
+
+What makes it more or less
+    Small products gain the least; with the newest kernels the remaining share may be a sixth.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        trace, device = analysis.trace, replay.device
+        awkward = unaligned_products(analysis, replay)
+        share = float(device.duration[awkward].sum() / max(device.duration[device.meeting < 0].sum(), 1.0))
+        if share < MIN_UNALIGNED:
+            return
+        longest = int(np.flatnonzero(awkward)[device.duration[awkward].argmax()])
+        yield Proposal(
+            title=f"Pad matrix dimensions: {percent(share)} of the GPU's time is kernels for unaligned data",
+            categories=(Category.GEMM_SHAPE,),
+            culprit=shortened(trace.name(int(device.event[longest])), 120),
+            remedy=PAD_SHAPES.and_then(CHANNELS_LAST.advice[0]),
+            expected=durations_times(awkward, ALIGNED_TIME),
+            low=durations_times(awkward, ALIGNED_AT_LEAST),
+            high=durations_times(awkward, ALIGNED_AT_MOST),
+            depends_on="which dimensions can be padded",
+        )
+
+
+def unaligned_products(analysis: Analysis, replay: Replay) -> BOOL:
+    """Which operations are products or convolutions in 16 bits by kernels for unaligned data."""
+    trace, device = analysis.trace, replay.device
+    names = trace.events.name[device.event]
+    product = of_kinds(analysis.family_of_string[names], Family.GEMM, Family.CONVOLUTION)
+    half = np.array([each.dtype in ("fp16", "bf16") for each in analysis.classes], bool)[names]
+    by_name = named(trace, device.event, _MISALIGNED.search)
+    return np.asarray(product & half & by_name)
+
+
+# Peak rates of H100 over its FP64 units, for a GPU whose rates are not known: the tensor cores' FP64, FP32, TF32.
+USUAL_RATES = {"fp64": 1.0, "fp64_tensor": 2.0, "fp32": 2.0, "tf32": 14.8}
+REACHED, REACHED_AT_LEAST = 0.8, 0.4  # of a ratio of peak rates by real products
+PRODUCTS = 1.5  # times as fast at least, most likely: between half the bytes and rates that are alike
+HALF_THE_BYTES = 2.0  # what memory limits becomes this much faster with numbers of half the size
+
+
+@fix
+class UseSinglePrecision:
+    """Kernels in FP64 of a Python program, by their names."""
+
+    id = "use-single-precision"
+    explanation = """
+When it applies
+    A Python program computes with 64-bit numbers, usually because numpy creates them by default.
+
+What is changed in the replay
+    Convolutions take the time that TF32 would need, which libraries use for them by default, and matrix products that
+    of FP32, at 0.8 of the ratio of the peak rates, or two thirds of their time where that is less; all other kernels,
+    and products with a vector, take half their time.
+
+What makes it more or less
+    Whether the computation tolerates 32 bits at all. Matrix products may use TF32 too, which must be allowed.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        trace, device = analysis.trace, replay.device
+        names, classes = trace.events.name[device.members], analysis.classes
+        double = np.array([each.dtype == "fp64" for each in classes], bool)[names]
+        share = total(replay, double) / max(total(replay, np.ones(len(names), bool)), 1.0)
+        if share < MIN_GPU_SHARE or not is_python(trace):
+            return
+        peaks = peaks_of(trace.devices[int(device.device[0])].name)
+        rates = peaks.operations if peaks and "fp64" in peaks.operations else USUAL_RATES
+        families = analysis.family_of_string[names]
+        on_tensor_cores = np.array([each.tensor_core is True for each in classes], bool)[names]
+        recorded = np.where(on_tensor_cores, rates.get("fp64_tensor", rates["fp64"]), rates["fp64"])
+        single, tf32 = rates["fp32"], rates.get("tf32", rates["fp32"])
+        vectors = named(trace, device.members, is_product_with_a_vector)
+        convolution = double & (families == Family.CONVOLUTION)
+        product = double & (families == Family.GEMM) & ~vectors
+        rest = faster(replay, double & ~convolution & ~product, HALF_THE_BYTES)
+        ratio = np.where(convolution, tf32, single) / recorded
+        most = np.maximum(tf32 / recorded, HALF_THE_BYTES)
+        products = convolution | product
+        yield Proposal(
+            title=f"Use 32-bit numbers: {percent(share)} of the GPU's time computes in double precision",
+            categories=(Category.FP64, Category.SLOW_OPERATOR),
+            culprit=trace.name(int(device.members[np.flatnonzero(double)[0]])),
+            remedy=single_precision(trace, then_tf32=bool(products.any())),
+            expected=together(rest, faster(replay, products, np.maximum(REACHED * ratio, PRODUCTS))),
+            low=together(rest, faster(replay, products, np.maximum(REACHED_AT_LEAST * ratio, 1.0))),
+            high=together(rest, faster(replay, products, most)),
+            depends_on="whether the computation tolerates 32 bits, and matrix products TF32",
+        )
+
+
+MIN_CONVERTING = 0.01  # of the GPU's time converts layouts
+CHANNELS_LAST_NORM = 0.7  # of a batch normalisation's time: docs/predictions.md
+_SPATIAL = ("upsample", "interpolate", "pool", "grid_sample")
+SPATIAL_TIME = 0.7  # of interpolation and pooling: neighbouring channels are read together
+
+
+@fix
+class UseChannelsLast:
+    """Conversions between NCHW and NHWC."""
+
+    id = "use-channels-last"
+    switches = ("channels-last",)
+    explanation = """
+When it applies
+    Kernels convert tensors between the two layouts of images.
+
+What is changed in the replay
+    The conversions are gone. Batch normalisation, interpolation and pooling take 0.7 of their time, except in kernels
+    that are for this layout already.
+
+What makes it more or less
+    Layers without a version for this layout convert back and forth. Interpolation may gain much more.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        trace, device = analysis.trace, replay.device
+        family = analysis.family_of_string[trace.events.name[device.event]]
+        layout = family == Family.LAYOUT
+        share = float(device.duration[layout].sum() / max(device.duration[device.meeting < 0].sum(), 1.0))
+        compiled = bool((family == Family.TRITON).any())
+        if share < MIN_CONVERTING or compiled:
+            return
+        norms = named(trace, device.event, lambda name: "batch_norm" in name) & (
+            family == Family.NORMALISATION
+        )
+        spatial = named(trace, device.event, lambda name: any(word in name for word in _SPATIAL)) & ~norms
+        slower = ~named(trace, device.event, lambda name: "nhwc" in name or "channels_last" in name)
+        nodes = np.zeros(len(replay.host), bool)
+        nodes[device.launch[layout]] = True
+        only_layout = nodes.copy()
+        only_layout[device.launch[~layout]] = False
+        yield Proposal(
+            title=f"Keep images in channels_last: {percent(share)} of the GPU's time only converts their layout",
+            categories=(Category.LAYOUT_CONVERSION,),
+            culprit=trace.name(int(device.event[np.flatnonzero(layout)[0]])),
+            remedy=CHANNELS_LAST,
+            expected=together(
+                without_calls(replay, only_layout, 0.0),
+                durations_times(layout, 0.0),
+                durations_times(norms & slower, CHANNELS_LAST_NORM),
+                durations_times(spatial & slower, SPATIAL_TIME),
+            ),
+        )
+
+
+# In channels_last the gradients of enlargements take a twelfth to a third of their time, batch normalisation a fifth to
+# a half, pooling all of it or four fifths: the operators of the explanation of slow-operators, on one H100.
+_GAIN_BY_LAYOUT = regex(r"upsample|batch_norm")
+LEFT, LEFT_OF_OTHERS = 0.4, 0.7
+MIN_SLOW = 0.02  # of the GPU's time, by operators of one name
+
+
+@fix
+class UseFasterKernels:
+    """Operators that are slow by themselves."""
+
+    id = "use-faster-kernels"
+    switches = ("cudnn-benchmark", "sdpa-backend")
+    explanation = """
+When it applies
+    An operator reaches less than a tenth of what its shapes and types allow: see the rule slow-operators.
+
+What is changed in the replay
+    Enlargements of images and batch normalisation take 0.4 of their time, as they do in another layout; other operators
+    0.7.
+
+What makes it more or less
+    Whether there is a faster kernel for it: if not, nothing is gained; at most it reaches half of its roof, as most
+    operators do.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        """One for the operators of one name."""
+        device = replay.device
+        found = [slow_operators(analysis, each) for each in analysis.active_devices]
+        rows = [pair for each in found for pair in zip(each.rows, each.kernels, strict=True)]
+        whole = max(float(device.duration[device.meeting < 0].sum()), 1.0)
+        for name in dict.fromkeys(row.name for row, _ in rows):
+            best = np.ones(len(device))
+            share, roof = 0.0, ""
+            for row, kernels in rows:
+                if row.name == name:
+                    best[np.isin(device.event, kernels)] = row.share / NORMAL_SHARE
+                    share, roof = (share, roof) if share else (row.share, row.roof)
+            slow = best < 1.0
+            took = float(device.duration[slow].sum())
+            if took < MIN_SLOW * whole:
+                continue
+            left = LEFT if _GAIN_BY_LAYOUT.search(name) else LEFT_OF_OTHERS
+            best = np.where(slow, np.minimum(best, left), 1.0)
+            what = "the memory's peak" if roof == MEMORY_ROOF else f"the peak of {roof}"
+            yield Proposal(
+                key=name,
+                title=(
+                    f"Speed up {name}: it reaches {percent(share)} of {what}, {duration(per_step(replay, took))} "
+                    f"{replay.in_step}"
+                ),
+                categories=(Category.SLOW_OPERATOR,),
+                culprit=name,
+                remedy=faster_operator(name),
+                expected=durations_times(slow, left),
+                low=durations_times(slow, 1.0),
+                high=durations_times(slow, best),
+                depends_on="whether there is a faster kernel for it in another layout, type or mode",
+            )
+
+
+MIN_ATTENTION = 0.03  # of the GPU's time
+LAUNCHES_LEFT = 0.1  # of the host's time for what stands between the products
+PADDED_TIME = 0.5  # of products for unaligned data: docs/predictions.md
+NEAR = 4  # places on a stream: the backward pass has two products on either side of the scores
+
+
+@fix
+class FuseAttention:
+    """Softmax and everything else between the two matrix products of attention."""
+
+    id = "fuse-attention"
+    switches = ("sdpa-backend",)
+    explanation = """
+When it applies
+    A softmax and kernels that only move the scores lie between two matrix products.
+
+What is changed in the replay
+    Everything between the two products is gone, on the GPU and nearly all of it on the host. The products stay; those
+    next to the scores that run as kernels for unaligned data take half their time, because a fused kernel pads.
+
+What makes it more or less
+    The fused kernel also computes the products, and faster; a mask that it does not support makes it slower.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        events = [memory_bound(analysis, device).attention for device in analysis.active_devices]
+        scores = np.isin(replay.device.event, np.concatenate(events)) if events else np.zeros(0, bool)
+        share = share_of(replay, scores)
+        if share < MIN_ATTENTION:
+            return
+        nodes = np.zeros(len(replay.host), bool)
+        nodes[replay.device.launch[scores]] = True
+        # what passes before a launch for longer than usual is something else, such as the next batch being made ready
+        usual = float(np.median(replay.host.gap[nodes])) if nodes.any() else 0.0
+        padded = unaligned_products(analysis, replay) & _beside(replay, scores)
+
+        def fused(overlay: Overlay) -> None:
+            overlay.duration[scores] = 0.0
+            overlay.duration[padded] *= PADDED_TIME
+            overlay.gap[nodes] -= (1.0 - LAUNCHES_LEFT) * np.minimum(overlay.gap[nodes], usual)
+            overlay.cost[nodes] *= LAUNCHES_LEFT
+
+        yield Proposal(
+            title=f"Use fused attention: {percent(share)} of the GPU's time writes and reads attention scores",
+            categories=(Category.MEMORY_BOUND_KERNELS,),
+            culprit="attention scores",
+            remedy=FUSED_ATTENTION,
+            expected=fused,
+        )
+
+
+def _beside(replay: Replay, scores: BOOL) -> BOOL:
+    """Which operations lie at most ``NEAR`` places before or after one of these on their stream."""
+    found = np.zeros(len(scores), bool)
+    for apart in range(1, NEAR + 1):
+        same = replay.device.stream[apart:] == replay.device.stream[:-apart]
+        found[:-apart] |= scores[apart:] & same
+        found[apart:] |= scores[:-apart] & same
+    return found

@@ -1,0 +1,225 @@
+"""Work that other processes or cores do while the launching thread goes on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from parsers.model.units import duration
+from rules.analysis.analysis import Analysis
+from rules.analysis.cpu.lock_waits import busiest_frame, lock_waits
+from rules.analysis.names.host_language import is_python
+from rules.analysis.names.software import names_that_ran
+from rules.analysis.stretches.worker_starts import OF_WORKERS
+from rules.findings.category import Category
+from rules.fixes.base import Proposal, fix, remedy
+from rules.fixes.changes import less_host_time, most_per_step
+from rules.fixes.interrupted import interrupted_ns, interruptions_in_a_step
+from rules.remedies.host_work import PROCESSES_FOR_THREADS
+from rules.remedies.waiting import PERSISTENT_WORKERS, prepared_input
+from rules.replay.replay import Replay
+from rules.replay.surroundings import surroundings_of
+from rules.wording.phrases import number_of_cores, shortened
+from rules.wording.words import for_python, for_pytorch
+
+FETCH_NS = 300_000.0  # what taking a finished batch from a worker costs: docs/predictions.md
+# workers, as far as they help each other and nothing else: they share cores, the link to the data and the main process
+LIKELY, FEWEST = 4, 2
+TIMES_MORE = 2  # workers where some are there already
+
+
+@fix
+class LoadDataInWorkers:
+    """The time that steps spend inside a data loader."""
+
+    id = "load-data-in-workers"
+    switches = ("num-workers", "persistent-workers", "prefetch-factor", "same-batch")
+    explanation = """
+When it applies
+    The step's thread spends time inside a data loader, or in a range named like one.
+
+What is changed in the replay
+    That time shrinks to the 0.3 ms it takes to fetch a finished batch, or to what is left if four workers, or twice as
+    many as there are, make batches more slowly than the rest of a step uses them. Where the recording says how many
+    cores the program may use, loading and the rest of a step share them.
+
+What makes it more or less
+    How many workers there are, and whether they can read fast enough: from two workers to as many as are needed.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        around = surroundings_of(analysis)
+        loading = around.input_ns
+        nodes = loading > FETCH_NS
+        if not nodes.any():
+            return
+        hidden = np.maximum(loading - FETCH_NS, 0.0)
+        workers = any(OF_WORKERS in name for name in names_that_ran(analysis.trace))
+        what = "Let more workers load the data" if workers else "Load the data in other processes"
+        rest = replay.time([less_host_time(nodes, hidden)])
+        load = replay.usual_ns - rest  # of a step; workers that are there already deliver one batch a step
+        made = replay.usual_ns if workers else load
+        cores = analysis.trace.capture.cores
+
+        def hides(count: float) -> float:
+            """The part of the loading that so many workers do meanwhile, on cores that they share with the step."""
+            least = max(made / count, (made + rest) / (cores or math.inf))
+            return max(1.0 - max(least - rest, 0.0) / max(load, 1.0), 0.0)
+
+        likely, few = (TIMES_MORE, TIMES_MORE) if workers else (LIKELY, FEWEST)
+        yield Proposal(
+            title=f"{what}: loading a batch takes {duration(most_per_step(replay, loading))} {replay.in_step}",
+            categories=(Category.INPUT_BOUND,),
+            culprit="data loader",
+            remedy=prepared_input("", loader=True, workers=workers).and_then(
+                "Do constant work once: tokenise or decode the dataset beforehand."
+            ),
+            expected=less_host_time(nodes, hidden, hides(likely)),
+            low=less_host_time(nodes, hidden, hides(few)) if hides(few) < hides(likely) else None,
+            high=less_host_time(nodes, hidden, hides(math.inf)) if hides(likely) < hides(math.inf) else None,
+            depends_on="how many workers can load at once without slowing each other down"
+            if cores is None
+            else f"how well workers and the program share {number_of_cores(cores)}",
+        )
+
+
+LIKELY_SOONER = 0.5  # of what the first batch of a pass takes: workers that run already begin it at once
+
+
+@fix
+class KeepWorkers:
+    """Worker processes that are ended and started anew."""
+
+    id = "keep-workers"
+    switches = ("persistent-workers",)
+    explanation = """
+When it applies
+    A DataLoader's workers start in the replayed steps: PyTorch draws a seed for them, records nothing while their
+    processes start, and then fetches the first batch. Without persistent_workers that happens in each pass over the
+    data, for a validation set as well.
+
+What is changed in the replay
+    The time to end the old workers and to start new ones is gone, and half of the time for the first batch.
+
+What makes it more or less
+    How much of the time for the first batch is the start of the workers, and how much the batch itself: from none of
+    it to all of it is gone.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        around = surroundings_of(analysis)
+        processes, batches = around.worker_starts_ns, around.first_batches_ns
+        nodes = processes + batches > 0
+        if not nodes.any():
+            return
+        taken = most_per_step(replay, processes + batches)
+        yield Proposal(
+            title=f"Keep the data loader's workers alive: starting them anew takes {duration(taken)} {replay.in_step}",
+            categories=(Category.INPUT_BOUND, Category.HOST_BOUND, Category.VARIABILITY),
+            culprit="data loader",
+            remedy=PERSISTENT_WORKERS,
+            expected=less_host_time(nodes, processes + LIKELY_SOONER * batches),
+            low=less_host_time(nodes, processes),
+            high=less_host_time(nodes, processes + batches),
+            depends_on="how long the first batch takes once the workers run",
+        )
+
+
+_CODE = """import os, torch
+print(len(os.sched_getaffinity(0)), "CPUs for this process,", torch.get_num_threads(), "threads of torch")
+torch.set_num_threads(4)     # for each process; loader workers have one each
+# and, for each rank, cores of its own:  taskset --cpu-list 0-7 python train.py"""
+
+
+@fix
+class FreeTheCpu:
+    """Pauses of the launching thread at places that change from step to step."""
+
+    id = "free-the-cpu"
+    explanation = """
+When it applies
+    In steps with the same calls, the launching thread stalls for 1 ms or more at places where it does not in most
+    others, at least twice per step, for 5 % of the steps or more.
+
+What is changed in the replay
+    These pauses are gone. Everything else is replayed.
+
+What makes it more or less
+    What else is using the CPU: another program, more threads than cores, or a container limit. Waiting for a lock or
+    for memory pages looks the same.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        stopped = interrupted_ns(analysis)
+        if not stopped.any():
+            return
+        often = interruptions_in_a_step(analysis)
+        yield Proposal(
+            title=(
+                f"Give the program its own CPU cores: it stalls {often:.0f} times {replay.in_step}, "
+                f"{duration(most_per_step(replay, stopped))}, at places that change"
+            ),
+            categories=(Category.LAUNCH_BOUND, Category.HOST_BOUND),
+            culprit="the CPU",
+            remedy=remedy(
+                "Check what else runs on these cores (top, pidstat -t 1), and the container's limit (nr_throttled "
+                "in cpu.stat of its cgroup).",
+                "Give each process its own cores (taskset, numactl, --cpus-per-task), on the same side as its GPU.",
+                for_pytorch(
+                    "Start fewer threads: torch.set_num_threads, OMP_NUM_THREADS and num_workers together should "
+                    "not exceed the cores."
+                ),
+                for_python("Count the threads of all libraries: OMP_NUM_THREADS limits most of them."),
+                code=for_pytorch(_CODE),
+            ),
+            expected=less_host_time(stopped > 0, stopped),
+            depends_on="whether something else is using the CPU meanwhile, or the program waits for a lock",
+        )
+
+
+MIN_SHARE = 0.02  # of the step
+WAITED_AT_LEAST = 0.7  # of the time is gone: some of it may be a wait for what those threads make
+
+
+@fix
+class RunPythonInProcesses:
+    """Threads of one Python that take turns."""
+
+    id = "run-python-in-processes"
+    switches = ("num-workers",)
+    explanation = """
+When it applies
+    The launching thread stands still while other threads of its process run Python: in recordings with stacks they go
+    from frame to frame and it does not; Nsight Systems with osrt records its waits for the GIL, of 5 ms each. A
+    recording with neither cannot tell this from other CPU work.
+
+What is changed in the replay
+    These waits are gone; all other CPU work stays.
+
+What makes it more or less
+    Part of a wait may be for what those threads produce: then they must also be fast enough in processes.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        waited = surroundings_of(analysis).lock_ns
+        each = most_per_step(replay, waited)
+        if each < MIN_SHARE * replay.usual_ns or not is_python(analysis.trace):
+            return
+        nodes = waited > 0
+        members = replay.host.members[int(replay.host.thread[np.argmax(waited)])]
+        who = busiest_frame(analysis, members, lock_waits(analysis, members))
+        doing = f"that run {shortened(who)}" if who else "beside it"
+        yield Proposal(
+            title=(
+                f"Move the Python threads {doing} into processes: the launching thread waits {duration(each)} for "
+                f"the GIL {replay.in_step}"
+            ),
+            categories=(Category.HOST_BOUND, Category.LAUNCH_BOUND),
+            culprit=who or "the GIL",
+            remedy=PROCESSES_FOR_THREADS,
+            expected=less_host_time(nodes, waited),
+            low=less_host_time(nodes, waited * WAITED_AT_LEAST),
+            depends_on="how much of it is waiting for what those threads produce",
+        )

@@ -1,0 +1,320 @@
+"""What a backward pass need not compute: a layer several times, untrained parameters, the forward pass again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from parsers.model import BOOL, I64, Attribute, EventKind, derived
+from parsers.model.events import of_kinds
+from parsers.model.late.dataclass import dataclass
+from parsers.model.names.per_name import named
+from parsers.model.units import percent
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.innermost import Innermost
+from rules.analysis.gpu.memory_bound import FUSABLE
+from rules.analysis.names.operators import FORWARD, is_autograd_function
+from rules.analysis.names.regions import is_optimizer_step
+from rules.analysis.stretches.backward_again import backward_again
+from rules.analysis.stretches.unneeded_gradients import unneeded_gradients
+from rules.findings.category import Category
+from rules.fixes.backward import autograd_functions
+from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
+from rules.fixes.changes import durations_times, share_of, together, without_calls
+from rules.fixes.forms.graph_passes import computed_again_in_graphs
+from rules.fixes.forms.unused_gradients import without_gradients
+from rules.kernels.fitting_shapes import elements
+from rules.kernels.recorded_shapes import Shape, inputs_of_event
+from rules.memory.room import is_nearly_full
+from rules.remedies.gradients import ONE_BACKWARD
+from rules.replay.replay import Replay, replay_of
+from rules.replay.surroundings import surroundings_of
+from rules.terms.shares import MAJORITY
+from rules.wording.words import for_pytorch
+
+MIN_FUNCTIONS = 10  # of a step that run again: fewer are a shared head
+
+
+@fix
+class AddUpLosses:
+    """A backward pass for each loss."""
+
+    id = "add-up-losses"
+    explanation = """
+When it applies
+    At least 10 functions of the backward pass in a step run again for the same operators of the forward pass, without
+    an update of the parameters in between, and the gradients are added to those of the pass before.
+
+What is changed in the replay
+    Each function runs once for an operator; the later passes through it are gone, with what they add up.
+
+What makes it more or less
+    Whether each pass needs gradients of its own, for weights or clipping by task: then they cannot be one.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        found = backward_again(analysis)
+        nodes = np.isin(autograd_functions(analysis), found.functions)
+        steps = max(replay.steps * len(replay.spans), 1)
+        again = len(np.unique(autograd_functions(analysis)[nodes]))
+        if again < MIN_FUNCTIONS * steps:
+            return
+        yield Proposal(
+            title=f"Add up the losses: the backward pass runs {found.passes} times through the same layers",
+            categories=(Category.SLOW_OPERATOR, Category.GPU_BOUND, Category.LAUNCH_BOUND),
+            culprit="backward passes through the same layers",
+            problem=f"The backward pass runs {found.passes} times through the same layers",
+            remedy=ONE_BACKWARD,
+            expected=without_calls(replay, nodes),
+        )
+
+
+@fix
+class SkipUnusedGradients:
+    """A frozen network that is run with gradients."""
+
+    id = "skip-unused-gradients"
+    explanation = """
+When it applies
+    In each of at least two steps with an optimizer's step and one backward pass, the gradients of some parameters are
+    stored anew, and others are added to older ones: no optimizer clears those. In the forward pass they come before
+    all parameters whose gradients are stored.
+
+What is changed in the replay
+    The backward pass ends before them: its functions for the operators of the forward pass up to there are gone.
+
+What makes it more or less
+    Without gradients, the forward pass of this part also takes less CPU time and keeps no activations, which is not
+    counted. Where the gradients are used in a way that no recording shows, such as a hook, nothing can be left out.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        found = unneeded_gradients(analysis)
+        nodes = np.isin(autograd_functions(analysis), found.functions)
+        if nodes[replay.device.launch].any():
+            yield without_gradients(replay, nodes, found.parameters)
+
+
+BLOCK_ELEMENTS = (
+    65_536  # of one tensor, for a block of a multi-tensor kernel (kChunkSize in ATen's ForeachUtils)
+)
+MARGIN = 2.0  # times as many blocks as there were, that updating parameters of one shape would take
+
+_GATHERS = "torch::autograd::AccumulateGrad"
+_ADDS = "aten::add_"
+_UPDATING = "multi_tensor_apply_kernel"
+_PRODUCT, _CONVOLUTION, _OF_WEIGHTS = "aten::mm", "aten::convolution_backward", "wgrad"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NotUpdated:
+    """Shapes of parameters, sizes ascending, of which a step has this many that no optimizer can have updated."""
+
+    shapes: frozenset[Shape]
+    parameters: int
+
+
+@fix
+class FreezeParameters:
+    """A model that is adapted with a few new parameters, while the others are neither trained nor frozen."""
+
+    id = "freeze-parameters"
+    explanation = """
+When it applies
+    Each step stores new gradients for parameters of a shape, and updating those would take more than twice as many
+    blocks as all multi-tensor kernels of the optimizers have. Shapes must have been recorded. One rank with one
+    backward pass in a step is judged, whose optimizers launch nothing but such kernels.
+
+What is changed in the replay
+    The products and convolutions that compute these gradients, and what converts them, are gone.
+
+What makes it more or less
+    Activations that are kept for these gradients need not be kept, either, which is not counted.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        found = not_updated(analysis)
+        if not found.shapes:
+            return
+        nodes = _calls(analysis, found.shapes)
+        if share_of(replay, nodes[replay.device.launch]) >= MIN_GPU_SHARE:
+            yield without_gradients(replay, nodes, found.parameters)
+
+
+@derived
+def not_updated(analysis: Analysis) -> NotUpdated:
+    """The parameters whose gradients no optimizer can have used, as its kernels are too small for them."""
+    replay, none = replay_of(analysis), NotUpdated(frozenset(), 0)
+    trace, steps = analysis.trace, replay.steps
+    if len(replay.spans) != 1 or Attribute.COLLECTIVE in trace.attributes or not steps:
+        return none  # ranks may share the parameters among them
+    blocks = _blocks(analysis, replay)
+    stored = _stored(analysis, replay)
+    if not blocks or not len(stored):
+        return none
+    dims = trace.attribute(Attribute.INPUT_DIMS, stored, -1)
+    _, first, count = np.unique(dims, return_index=True, return_counts=True)
+    needed: dict[Shape, tuple[float, int]] = {}
+    for event, times in zip(stored[first].tolist(), count.tolist(), strict=True):
+        shape = (inputs_of_event(analysis.trace, event) or [[]])[0]
+        if len(shape) > 1:  # others have gradients that are computed with something else
+            key = tuple(sorted(shape))
+            before = needed.get(key, (0.0, 0))
+            needed[key] = before[0] + times * np.ceil(elements(shape) / BLOCK_ELEMENTS), before[1] + times
+    gone = {shape: times for shape, (number, times) in needed.items() if number > MARGIN * blocks}
+    return NotUpdated(frozenset(gone), round(sum(gone.values()) / steps))
+
+
+def _blocks(analysis: Analysis, replay: Replay) -> int:
+    """How many blocks of the optimizers' kernels there were to update with; 0 where that is not known.
+
+    An optimizer may go over its parameters several times with several operators: the largest of them counts.
+    """
+    trace, device, around = analysis.trace, replay.device, surroundings_of(analysis)
+    ranges = around.around(is_optimizer_step)[device.launch]
+    mine = np.flatnonzero((ranges >= 0) & (trace.events.kind[device.event] == EventKind.KERNEL))
+    if not named(trace, device.event[mine], lambda name: _UPDATING in name).all():
+        return 0
+    updates, which = np.unique(ranges[mine], return_inverse=True)
+    if len(updates) < replay.steps:
+        return 0
+    operator = around.operator[device.launch[mine]]
+    operators, kind = np.unique(np.where(operator >= 0, trace.events.name[operator], -1), return_inverse=True)
+    number = trace.attribute(Attribute.GRID, device.event[mine])
+    sums = np.bincount(which * len(operators) + kind, number, minlength=len(updates) * len(operators))
+    return int(sums.reshape(len(updates), -1).max(axis=1).sum())
+
+
+def _stored(analysis: Analysis, replay: Replay) -> I64:
+    """What stored a gradient instead of adding it to an older one; none where a step has several passes that did.
+
+    In a pass the numbers of the forward pass only descend.
+    """
+    trace, table, (span,) = analysis.trace, analysis.trace.events, replay.spans
+    operators = table.of_kind(EventKind.CPU_OP)
+    within = (table.start[operators] >= span.start) & (table.start[operators] < span.end)
+    operators = operators[within]
+    gathers = operators[named(trace, operators, _GATHERS.__eq__)]
+    adds = operators[named(trace, operators, _ADDS.__eq__)]
+    functions = operators[named(trace, operators, is_autograd_function)]
+    functions = functions[trace.attribute(Attribute.SEQUENCE, functions, -1) >= 0]
+    found, passes = [], 0
+    for lane in np.unique(table.lane[gathers]).tolist():
+        of_lane = gathers[table.lane[gathers] == lane]
+        adding = Innermost.of(trace, of_lane).at(table.start[adds[table.lane[adds] == lane]])
+        stored = np.setdiff1d(of_lane, adding)
+        order = functions[table.lane[functions] == lane]
+        order = table.by_start(order)
+        if not len(order):
+            return np.empty(0, np.int64)  # nobody knows how many passes there were
+        begins = np.diff(trace.attribute(Attribute.SEQUENCE, order, -1), prepend=-1) >= 0
+        number = np.cumsum(begins)[
+            np.maximum(np.searchsorted(table.start[order], table.start[stored]) - 1, 0)
+        ]
+        passes += len(np.unique(number))
+        found.append(stored)
+    return np.concatenate(found) if found and passes <= replay.steps else np.empty(0, np.int64)
+
+
+def _calls(analysis: Analysis, shapes: frozenset[Shape]) -> BOOL:
+    """The calls of the backward pass that compute gradients with these shapes, or convert them."""
+    around, device = surroundings_of(analysis), replay_of(analysis).device
+    operator = np.where(autograd_functions(analysis) >= 0, around.operator, -1)
+    dims = np.where(operator >= 0, analysis.trace.attribute(Attribute.INPUT_DIMS, operator, -1), -1)
+    name = np.where(operator >= 0, analysis.trace.events.name[operator], -1)
+    _, first, which = np.unique(np.column_stack((name, dims)), axis=0, return_index=True, return_inverse=True)
+    fits = [_makes(analysis, int(operator[each]), shapes) for each in first.tolist()]
+    found = np.array(fits, bool)[which.reshape(-1)]
+    of_weights = named(analysis.trace, device.event, lambda name: _OF_WEIGHTS in name.lower())
+    convolving = named(analysis.trace, operator, _CONVOLUTION.__eq__)
+    launching = np.zeros(len(found), bool)
+    launching[device.launch[of_weights]] = True
+    return np.asarray(found & (~convolving | launching))
+
+
+def _makes(analysis: Analysis, operator: int, shapes: frozenset[Shape]) -> bool:
+    """Whether an operator of the backward pass works on a gradient of a parameter with one of these shapes."""
+    inputs = inputs_of_event(analysis.trace, operator)
+    given = [tuple(sorted(each)) for each in inputs]
+    name = analysis.trace.name(operator) if operator >= 0 else ""
+    if name == _PRODUCT and len(inputs) > 1 and len(inputs[0]) == len(inputs[1]) == 2:
+        return tuple(sorted((inputs[0][0], inputs[1][1]))) in shapes and shapes.isdisjoint(given)
+    if name == _CONVOLUTION:
+        return len(given) > 2 and given[2] in shapes
+    return bool(given) and given[0] in shapes
+
+
+_CODE = """# transformers: model.gradient_checkpointing_disable()
+hidden = block(hidden)                       # instead of checkpoint(block, hidden)"""
+
+
+@fix
+class KeepActivations:
+    """Activation checkpointing."""
+
+    id = "keep-activations"
+    explanation = """
+When it applies
+    Operators of the forward pass run inside functions of the backward pass for at least 5 % of the GPU's time, and
+    the GPU's memory, if it was recorded, is at most 70 % full. Or a CUDA graph has kernels of the forward pass, by
+    their names, before the first one of the backward pass and again between those.
+
+What is changed in the replay
+    Everything up to the last of these operators in each function is gone, and of a graph the time of its forward pass.
+
+What makes it more or less
+    Whether the GPU's memory has room for the activations.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        device = replay.device
+        again = computed_again(analysis, replay)
+        in_graphs = computed_again_in_graphs(analysis, replay)
+        share = share_of(replay, again[device.launch])
+        share += float(device.duration @ in_graphs) / max(float(device.duration.sum()), 1.0)
+        if share < MIN_GPU_SHARE or is_nearly_full(analysis):
+            return
+        yield Proposal(
+            title=f"Keep activations instead of recomputing them: {percent(share)} of the GPU's time",
+            categories=_categories(analysis, replay, again[device.launch]),
+            culprit="activation checkpointing",
+            problem="Activations are computed twice",
+            remedy=remedy(
+                "The forward pass runs a second time inside the backward pass to save memory. If the GPU has room, "
+                "keep the activations.",
+                for_pytorch(
+                    "Turn checkpointing off, or checkpoint only as many blocks as memory requires; "
+                    "torch.cuda.max_memory_allocated() shows how much is used."
+                ),
+                code=for_pytorch(_CODE),
+            ),
+            expected=together(without_calls(replay, again), durations_times(in_graphs > 0, 1 - in_graphs)),
+            depends_on="whether the GPU's memory has room for the activations",
+        )
+
+
+def _categories(analysis: Analysis, replay: Replay, again: BOOL) -> tuple[Category, ...]:
+    """What it is told as: of kernels that only move memory, too, where most of what is computed again does."""
+    family = analysis.family_of_string[analysis.trace.events.name[replay.device.event]]
+    moving = share_of(replay, again & of_kinds(family, *FUSABLE))
+    memory = (Category.MEMORY_BOUND_KERNELS,) if moving > MAJORITY * share_of(replay, again) else ()
+    return Category.SLOW_OPERATOR, Category.GPU_BOUND, Category.LAUNCH_BOUND, *memory
+
+
+def computed_again(analysis: Analysis, replay: Replay) -> BOOL:
+    """Which calls belong to a forward pass inside the backward pass.
+
+    A function of the backward pass asks for its activations first: what it calls until they are there computes them.
+    """
+    function, host = autograd_functions(analysis), replay.host
+    forward = (function >= 0) & surroundings_of(analysis).inside(FORWARD.__contains__)
+    found = np.zeros(len(function), bool)
+    if not forward.any():
+        return found
+    functions, which = np.unique(function[forward], return_inverse=True)
+    last = np.zeros(len(functions), np.int64)
+    np.maximum.at(last, which, host.start[forward])
+    mine = np.flatnonzero(np.isin(function, functions))
+    found[mine] = host.start[mine] <= last[np.searchsorted(functions, function[mine])]
+    return found
