@@ -97,7 +97,10 @@ When it is wrong
             analysis,
             headline=Headline(_headline(main, first, spent, imports), names_culprit=imports < MAJORITY),
             account=" ".join(
-                _account(each) for each in (main, *(each for each in spent if each is not main))
+                [
+                    *(_account(each) for each in (main, *(each for each in spent if each is not main))),
+                    *_others_like_it(spent),
+                ]
             ),
             remedy=remedy(
                 *_advice(
@@ -160,6 +163,11 @@ def _account(spent: Spent) -> str:
         TimeOf.PROGRAM: "The program ran for",
     }[spent.of]
     return f"{whose} {duration(spent.ns)} in all: {told}." if spent.timed else f"Of its time: {told}."
+
+
+def _others_like_it(spent: tuple[Spent, ...]) -> list[str]:
+    tables = max(each.tables for each in spent)
+    return [f"There are {tables:,} such tables; those with the most time are told."] if tables > 1 else []
 
 
 def _told(row: Total, timed: bool) -> str:

@@ -141,6 +141,28 @@ def test_rows_of_one_name_are_added_up_and_runs_with_the_same_columns_are_not() 
     assert account.startswith("Of its time: ")
 
 
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        (
+            (3.07,),
+            "all: 100 % in gemm (3.07 ms). There are 2 such tables; those with the most time are told.",
+        ),
+        ((3.12,), "There are 2 such tables"),
+        ((3.0, 1.0), "There are 3 such tables"),
+        ((3.05,), ""),
+        ((3.0, 3.0), ""),
+    ],
+)
+def test_tables_of_other_runs_are_counted_where_they_add_up_to_other_times(
+    others: tuple[float, ...], said: str
+) -> None:
+    runs = [of("ms", TimeOf.GPU, ("gemm", ms, 100.0)) for ms in (3.0, *others)]
+    account = told(*runs)[1]
+    assert ("such tables" in account) is bool(said)
+    assert said in account
+
+
 def test_a_function_is_told_without_the_folders_of_its_file() -> None:
     title, _ = told(of("s", TimeOf.PROGRAM, ("step (/home/me/project/train.py:12)", 6.0, 75.0)))
     assert title == "75 % of the program's time is in step (train.py:12)"

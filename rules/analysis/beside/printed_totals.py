@@ -24,6 +24,7 @@ class Awaited(Enum):
 
 
 MIN_STATED = 2.0  # percent: of a smaller share, rounding hides too much to tell what all of it is
+SAME_SUM = 0.02  # of it: one table printed in two orders, or with fewer rows
 WITH_CALLS = "With what it calls"
 LINE, CODE = "Line", "Code"
 _IMPORTS = regex(r"_find_and_load \(<frozen importlib\._bootstrap>")
@@ -74,7 +75,7 @@ class Spent:
     """The time of the GPU, the CPU or the calls between them: all of it in ns, and its rows, the longest first.
 
     Where only shares were printed it is not ``timed``, and they stand in place of ns. ``by_line`` says that its rows
-    are lines, not functions.
+    are lines, not functions. ``tables`` counts those like it, itself included, where they add up to different times.
     """
 
     of: TimeOf
@@ -82,6 +83,7 @@ class Spent:
     rows: tuple[Total, ...]
     timed: bool = True
     by_line: bool = False
+    tables: int = 1
 
     @property
     def printed(self) -> float:
@@ -101,15 +103,27 @@ def printed_totals(trace: Trace) -> tuple[Spent, ...]:
     Those with the same columns are of several runs, or of one in another order, and are not added.
     """
     found: dict[TimeOf, dict[tuple[str, ...], Spent]] = {}
+    sums: defaultdict[tuple[TimeOf, tuple[str, ...]], list[float]] = defaultdict(list)
     for table in trace.tables:
         header = tuple(column.title for column in table.columns)
         for totals in table.totals:
             spent = _spent(table, totals)
+            if spent and spent.timed:
+                sums[totals.of, header].append(spent.ns)
             others = found.setdefault(totals.of, {})
             other = others.get(header)
             if spent and (other is None or (other.ns, other.printed) < (spent.ns, spent.printed)):
                 others[header] = spent
-    return tuple(_joined(of, list(parts.values())) for of, parts in found.items() if parts)
+    return tuple(
+        replace(_joined(of, list(parts.values())), tables=max(_tables(sums[of, header]) for header in parts))
+        for of, parts in found.items()
+        if parts
+    )
+
+
+def _tables(sums: list[float]) -> int:
+    """How many tables add up to these times; one where all add up to the same."""
+    return len(sums) if sums and max(sums) > (1 + SAME_SUM) * min(sums) else 1
 
 
 def importing(trace: Trace) -> float:
