@@ -205,7 +205,7 @@ What it found
 
 Why it costs time
     A block runs on one SM, so fewer blocks than SMs leave the others idle. The lanes of a warp work together, 32 on
-    NVIDIA's GPUs and 64 on AMD's: a block of 4 threads takes a whole warp and uses 4 lanes of it.
+    NVIDIA's GPUs and AMD's Radeon, 64 on AMD's Instinct: a block of 4 threads takes a whole warp and uses 4 of them.
 
 How it decides
     By the grid and the block of each kernel of at least 20 us (100 us in Python programs) during which no other

@@ -24,10 +24,15 @@ MAJORITY = 0.5
 
 
 def ran_once(
-    blocks: int, threads: int, took_us: float = 5_000.0, name: str = "matmul_naive", python: bool = False
+    blocks: int,
+    threads: int,
+    took_us: float = 5_000.0,
+    name: str = "matmul_naive",
+    python: bool = False,
+    gpu: str = "Test GPU",
 ) -> Trace:
     """A native program's only kernel between two copies; ``python`` adds an operator."""
-    trace = TinyTrace()
+    trace = TinyTrace(gpu=gpu)
     trace.copy(10, 40, "HtoD", 0)
     trace.operation(50, 5_050, name, 45, grid=blocks, block=threads)
     trace.copy(5_060, 5_100, "DtoH", 5_055)
@@ -56,6 +61,27 @@ def test_blocks_that_leave_half_of_each_warp_empty_starve_a_gpu_however_many_the
 ) -> None:
     trace = ran_once(100_000, threads)
     assert bool(len(nearly_empty(Analysis(trace), 0)[0])) is starved
+
+
+@pytest.mark.parametrize(
+    ("gpu", "lanes"),
+    [
+        ("AMD Instinct MI300X", 64),
+        ("gfx942", 64),
+        ("AMD Radeon VII", 64),
+        ("gfx1151", 32),
+        ("AMD Radeon RX 7900 XTX", 32),
+        ("AMD GPU", 32),
+        ("NVIDIA A100", 32),
+    ],
+)
+def test_a_wavefront_of_amds_instinct_has_64_lanes(gpu: str, lanes: int) -> None:
+    trace = ran_once(100_000, 32, gpu=gpu)
+    assert bool(len(nearly_empty(Analysis(trace), 0)[0])) is (lanes == 64)
+    found = finding(trace, "too-few-threads")
+    assert (found is not None and "32 of the 64 lanes of each wavefront" in found.explanation) is (
+        lanes == 64
+    )
 
 
 @pytest.mark.parametrize(

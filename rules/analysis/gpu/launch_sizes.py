@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from parsers.model import F64, I64, Attribute, EventKind, Trace, derived_by
 from parsers.model.events import of_kinds
+from parsers.model.late.regex import regex
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.gpu.gpu_vendor import is_amd
@@ -21,6 +24,7 @@ SCHEDULERS = 4  # of a multiprocessor or compute unit, each with warps of its ow
 MIN_SMS = 16  # of a GPU whose size is not recorded
 # what libraries divide by the shapes of tensors, of which other rules speak; a native program's own are like any kernel
 _DIVIDED_BY_SHAPE = (Family.GEMM, Family.CONVOLUTION)
+_OF_64 = regex(r"instinct|\bMI\d{1,3}|\bgfx9|vega|radeon vii", re.IGNORECASE)  # CDNA and GCN; RDNA's have 32
 
 
 def multiprocessors_of(analysis: Analysis, device: int) -> int:
@@ -29,8 +33,8 @@ def multiprocessors_of(analysis: Analysis, device: int) -> int:
 
 
 def lanes_of(trace: Trace) -> int:
-    """Threads that work together."""
-    return 64 if is_amd(trace) else 32
+    """Threads that work together: 64 on AMD's Instinct, by the GPU's name; 32 on others, and where none is stated."""
+    return 64 if is_amd(trace) and any(_OF_64.search(device.name) for device in trace.devices) else 32
 
 
 @derived_by
