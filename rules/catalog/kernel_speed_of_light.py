@@ -28,6 +28,9 @@ from rules.kernels.checks.speed_of_light import (
 from rules.losses.kernel_findings import Fault, KernelRule, Reads, other_faults
 from rules.terms.shares import MAJORITY
 
+UNOPTIMISED = (
+    0.9  # of a kernel's time, at most: code for release has fewer instructions and waits less for each
+)
 MOSTLY_IDLE = 0.75  # of the SMs: then no fault inside the blocks is what makes the kernel slow
 _ADVICE: dict[Category, tuple[str, ...]] = {
     Category.MEMORY_BOUND: (
@@ -95,7 +98,8 @@ How it decides
     at least 10 points more than both, which leave out how it takes accesses apart into cache lines.
 
     A kernel was compiled for debugging where warps wait for nothing as long as for the fixed delay of single
-    instructions, 8 cycles or more, and at least a tenth of the memory accesses go to local memory.
+    instructions, 8 cycles or more, and at least a tenth of the memory accesses go to local memory. Its registers and
+    its local memory are then no findings of their own.
 
 What to try
     Memory: move fewer bytes. Compute: use tensor cores or cheaper arithmetic. Waiting: more parallelism per thread
@@ -118,13 +122,16 @@ def _verdict(kernel: KernelProfile) -> Fault | None:
     at_the_limit = sol.best >= HIGH_PERCENT
     idle = _idle_part(kernel) if sol.bound is Category.SMALL_GRID else 0.0
     saving = max(saving, idle)
+    unoptimised = compiled_for_debugging(kernel)
+    if unoptimised:
+        saving = max(saving, UNOPTIMISED)
     causes = [
         fault.title
         for fault in other_faults(kernel)
         if fault.saving >= MAJORITY * saving > 0 and idle < MOSTLY_IDLE
     ]
     return Fault(
-        title=sol.verdict,
+        title="seems to be compiled for debugging" if unoptimised else sol.verdict,
         explanation=_explanation(kernel, sol) + (f" The reasons: {'; '.join(causes)}." if causes else ""),
         remedy=Remedy(_advice(kernel, sol)),
         saving=0.0 if causes else saving,

@@ -20,6 +20,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs, union
 from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.findings.base import Category, Finding, Need, NeedsMore, Rule, Severity, rules, severity_of
+from rules.kernels.checks.debug_build import compiled_for_debugging
 from rules.kernels.checks.every import evaluate
 from rules.kernels.checks.result import KernelRuleResult
 from rules.kernels.checks.speed_of_light import HIGH_PERCENT, LOW_PERCENT, speed_of_light
@@ -67,6 +68,7 @@ _INSIDE_A_KERNEL = frozenset(
         Category.IMBALANCE,
     }
 )
+_OF_THE_BUILD = frozenset({Category.LOW_OCCUPANCY, Category.REGISTER_SPILL, Category.LOCAL_MEMORY})
 _ADVICE = (
     "It is a library kernel, so what can change is its input: more rows or problems in one call, sizes that are "
     "multiples of 8, 16-bit numbers.",
@@ -330,6 +332,12 @@ class KernelRule(NeedsMore, Rule):
     def fault(self, kernel: KernelProfile) -> Fault | None:
         """What is wrong with the launch that speaks for its group; None when nothing is."""
 
+    def of_code(self, kernel: KernelProfile) -> Fault | None:
+        """The same; None where it is only that the kernel was compiled without optimisation."""
+        if self.category in _OF_THE_BUILD and compiled_for_debugging(kernel):
+            return None
+        return self.fault(kernel)
+
     def lacking(self, trace: Trace) -> str:
         """Why it cannot judge any launch of this report; empty where it can."""
         if any(map(self.reads.are_in, trace.kernels)):
@@ -338,7 +346,9 @@ class KernelRule(NeedsMore, Rule):
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         """One finding for each group of equal launches that has the fault."""
-        found = ((group, self.fault(group.representative)) for group in groups_worth_reading(analysis.trace))
+        found = (
+            (group, self.of_code(group.representative)) for group in groups_worth_reading(analysis.trace)
+        )
         yield from findings(
             self, analysis, _alike([(group, fault) for group, fault in found if fault is not None])
         )
@@ -367,7 +377,7 @@ def _alike(found: list[tuple[KernelGroup, Fault]]) -> Iterator[tuple[KernelGroup
 
 def other_faults(kernel: KernelProfile) -> list[Fault]:
     """What every rule but the main verdict finds wrong with a kernel, costliest first."""
-    found = [each.fault(kernel) for each in rules() if isinstance(each, KernelRule) and not each.is_verdict]
+    found = [each.of_code(kernel) for each in rules() if isinstance(each, KernelRule) and not each.is_verdict]
     return sorted((each for each in found if each is not None), key=lambda each: -each.saving)
 
 

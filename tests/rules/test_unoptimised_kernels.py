@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parsers.model import KernelProfile
-from rules.findings.base import Category, Finding
+from rules.findings.base import Category, Finding, Severity
 from rules.losses.kernel_findings import advice_for_libraries
 from tests.rules.kernel_profiles import ACHIEVED, ISSUED, THEORETICAL, kernel, stall, trace_of
 from tests.rules.test_kernel_findings import WAITING, Metrics, found
@@ -38,6 +38,21 @@ def test_a_long_fixed_wait_and_variables_in_memory_are_a_build_for_debugging(
     (verdict,) = verdict_of(kernel(slow))
     assert any("for release" in each for each in verdict.advice) is told
     assert ("compiled for debugging" in verdict.explanation) is told
+    assert ("seems to be compiled for debugging" in verdict.title) is told
+
+
+@pytest.mark.parametrize(("accesses", "told"), [(30, True), (9, False)])
+def test_what_a_build_for_debugging_needs_of_registers_and_memory_is_no_fault_of_its_own(
+    accesses: int, told: bool
+) -> None:
+    few: Metrics = {THEORETICAL: 25.0, ACHIEVED: 24.0, "launch__occupancy_limit_registers": 1}
+    slow: Metrics = {**WAITING, **few, **stall("wait", 0.5), **local(accesses)}
+    findings = found(trace_of(kernel(slow)))
+    first = findings[0]
+    assert (first.rule == "kernel-speed-of-light") is told
+    assert first.severity is Severity.HIGH
+    assert (first.ceiling_ns / first.window_ns > 0.89) is told
+    assert ("kernel-low-occupancy" in {each.rule for each in findings}) is not told
 
 
 @pytest.mark.parametrize(("possible", "told"), [(49.0, True), (50.0, False)])
