@@ -8,8 +8,8 @@ from types import SimpleNamespace
 sys.path.insert(0, sys.argv[1])
 import torch
 from stallscope_recorder.trials.catalogue import Changes
+from stallscope_recorder.trials.changes import cuda_graph
 from stallscope_recorder.trials.program import Program
-from stallscope_recorder.trials.switches import cuda_graph
 
 recorded = []
 

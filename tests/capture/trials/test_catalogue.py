@@ -17,11 +17,11 @@ import pytest
 from tests.capture.pretend import SCRIPTS
 from viewer.capture.commands import RUNNER, save_runner
 from viewer.capture.torch_runner.stallscope_recorder.trials.catalogue import Change, Changes, catalogue
-from viewer.capture.torch_runner.stallscope_recorder.trials.ceilings.no_read_backs import MAX_ANSWERS
+from viewer.capture.torch_runner.stallscope_recorder.trials.changes.ceilings import MAX_ANSWERS
+from viewer.capture.torch_runner.stallscope_recorder.trials.changes.constructed import DdpBucketSize
 from viewer.capture.torch_runner.stallscope_recorder.trials.known_calls import READERS
 from viewer.capture.torch_runner.stallscope_recorder.trials.observation import MAX_REPEATS, Observation
 from viewer.capture.torch_runner.stallscope_recorder.trials.program import LARGE_COPY, Program
-from viewer.capture.torch_runner.stallscope_recorder.trials.starts.ddp_bucket_size import DdpBucketSize
 
 INVISIBLE = {"gc-freeze", "no-sync", "sdpa-backend", "expandable-segments", "omp-num-threads"}
 

@@ -11,7 +11,7 @@ from .program import Program
 from .sites import Edit
 
 SWITCH, START, CEILING = "switch", "start", "ceiling"
-FAMILIES = ("switches", "starts", "ceilings")
+LEVELS = SWITCH, START, CEILING
 SETTLE = 2
 """Steps after a change that are not timed: caches, the allocator and the clocks of the GPU follow."""
 SLOW_SETTLING = 4
@@ -104,12 +104,11 @@ def change(cls: C) -> C:
 
 
 def catalogue() -> Dict[str, Type[Change]]:
-    """Every change, by name."""
-    for family in FAMILIES:
-        package = importlib.import_module("{}.{}".format(__package__, family))
-        for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda each: each.name):
-            importlib.import_module("{}.{}".format(package.__name__, module.name))
-    return dict(_KNOWN)
+    """Every change, by name: those between two steps, those at the start, and what is taken away."""
+    package = importlib.import_module("{}.changes".format(__package__))
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module("{}.{}".format(package.__name__, module.name))
+    return dict(sorted(_KNOWN.items(), key=lambda each: (LEVELS.index(each[1].level), each[0])))
 
 
 def first_line(error: BaseException) -> str:

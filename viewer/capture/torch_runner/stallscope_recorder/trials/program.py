@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 from typing import Any, Callable, Dict, List, Set, Tuple
 
+from ..machine import cores
 from .sites import MAX_SITES, Site, site_of
 
 MAX_LOSSES = 1000
@@ -13,6 +15,11 @@ MAX_LOSSES = 1000
 def torch_module() -> Any:
     """The script's own torch."""
     return importlib.import_module("torch")
+
+
+def cores_of_rank() -> int:
+    """This rank's share of the cores."""
+    return max(1, cores() // max(1, int(os.environ.get("LOCAL_WORLD_SIZE") or 1)))
 
 
 class Program:

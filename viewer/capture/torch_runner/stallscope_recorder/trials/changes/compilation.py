@@ -7,9 +7,9 @@ import sys
 from functools import partial
 from typing import Any, Dict, Optional, Tuple
 
-from .catalogue import Change
-from .program import Program, torch_module
-from .sites import Edit
+from ..catalogue import Change, change
+from ..program import NO_GPU, Program, torch_module
+from ..sites import Edit
 
 
 class Compiled(Change):
@@ -52,3 +52,31 @@ class Compiled(Change):
 
 def _is_compiled(module: Any) -> bool:
     return hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
+
+
+@change
+class CompileDefault(Compiled):
+    """``torch.compile(model)``."""
+
+    name = "compile"
+    title = "torch.compile"
+
+
+@change
+class CompileReduceOverhead(Compiled):
+    """``torch.compile(model, mode="reduce-overhead")``."""
+
+    name = "compile-reduce-overhead"
+    title = "torch.compile with CUDA graphs (reduce-overhead)"
+    mode = "reduce-overhead"
+    usual = False
+    first_settle = 12
+    settle = 3
+
+    def can(self, program: Program) -> Optional[str]:
+        return NO_GPU if program.device != "cuda" else super().can(program)
+
+    def at_step(self, program: Program) -> None:
+        mark = getattr(torch_module().compiler, "cudagraph_mark_step_begin", None)
+        if mark is not None:
+            mark()

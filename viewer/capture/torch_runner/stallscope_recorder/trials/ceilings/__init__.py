@@ -1,1 +1,0 @@
-"""What no setting can mend, taken away to see what that would give at most; one module each."""

@@ -1,0 +1,1 @@
+"""The changes that can be tried, those of one family in one module."""

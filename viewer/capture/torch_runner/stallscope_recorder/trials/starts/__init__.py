@@ -1,1 +1,0 @@
-"""Settings that are fixed when the script starts, one module each."""

@@ -1,1 +1,0 @@
-"""Settings that can change between two steps of one process, one module each."""
