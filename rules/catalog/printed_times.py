@@ -9,7 +9,16 @@ from parsers.model.late.regex import regex
 from parsers.model.results import TimeOf
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.beside.printed_totals import CODE, LINE, Awaited, Spent, Total, importing, printed_totals
+from rules.analysis.beside.printed_totals import (
+    CODE,
+    LINE,
+    Awaited,
+    Spent,
+    Total,
+    holding,
+    importing,
+    printed_totals,
+)
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.terms.culprit import Culprit, CulpritKind, SourceLine
 from rules.terms.shares import MAJORITY
@@ -73,7 +82,8 @@ How it decides
     much is missing: of rows that hold less than {percent(MAJORITY)} and no large one, that is said instead. So is
     importing modules, where it takes {percent(MAJORITY)} of what Python's profiler saw. Where the CPU's own work
     takes longer than the GPU's and no operator has {percent(MIN_LEADING)} of it, both are told. Functions of Python
-    that wait for locks, processes, the network or for time to pass are called waits.
+    that wait for locks, processes, the network or for time to pass are called waits. Where no function of Python has
+    {percent(MIN_LEADING)} of the time itself, the innermost one that has {percent(MAJORITY)} with its calls is told.
 
 What to try
     Make the longest row faster, or call it less often. A timeline tells what a table cannot: gaps and waiting.
@@ -93,12 +103,17 @@ When it is wrong
             return
         first = _first(main, spent)
         imports = importing(analysis.trace) if main.of is TimeOf.PROGRAM else 0.0
+        spread = main.of is TimeOf.PROGRAM and first.share < MIN_LEADING and first.awaits is None
+        around = holding(analysis.trace) if spread else ()
         yield self.finding(
             analysis,
-            headline=Headline(_headline(main, first, spent, imports), names_culprit=imports < MAJORITY),
+            headline=Headline(
+                _headline(main, first, spent, imports, around), names_culprit=imports < MAJORITY
+            ),
             account=" ".join(
                 [
                     *(_account(each) for each in (main, *(each for each in spent if each is not main))),
+                    *_with_what_it_calls(around),
                     *_others_like_it(spent),
                 ]
             ),
@@ -107,12 +122,13 @@ When it is wrong
                     main,
                     first,
                     imports,
+                    around,
                     _code(analysis.trace, first) if main.by_line else "",
                     has_gpu=any(each.of is TimeOf.GPU for each in spent),
                 ),
                 ours("Record a timeline as well ($RecordATimeline), to see what waits for what."),
             ),
-            culprit=Culprit(_CULPRITS[main.of], first.name, at=_line(main, first)),
+            culprit=Culprit(_CULPRITS[main.of], (around[0] if around else first).name, at=_line(main, first)),
             unknown=("Whether the GPU was idle meanwhile: this requires a timeline.",),
         )
 
@@ -133,10 +149,15 @@ def _first(main: Spent, spent: tuple[Spent, ...]) -> Total:
     return next((row for row in main.rows if not row.waits), main.rows[0])
 
 
-def _headline(main: Spent, first: Total, spent: tuple[Spent, ...], imports: float) -> str:
+def _headline(
+    main: Spent, first: Total, spent: tuple[Spent, ...], imports: float, around: tuple[Total, ...]
+) -> str:
     name = shortened(_named(first.name), MAX_NAME)
     if imports >= MAJORITY:
         return f"{percent(imports)} of the program's time is in importing modules"
+    if around:
+        inner = shortened(_named(around[0].name), MAX_NAME)
+        return f"{percent(around[0].share)} of {_WHOSE[main.of]} is in {inner}, with what it calls"
     if _leaves_out(main, first):
         return f"The rows that were printed hold {percent(main.printed)} of {_WHOSE[main.of]}"
     if main.of is TimeOf.PROGRAM and first.awaits is not None:
@@ -163,6 +184,11 @@ def _account(spent: Spent) -> str:
         TimeOf.PROGRAM: "The program ran for",
     }[spent.of]
     return f"{whose} {duration(spent.ns)} in all: {told}." if spent.timed else f"Of its time: {told}."
+
+
+def _with_what_it_calls(around: tuple[Total, ...]) -> list[str]:
+    told = listed([_told(row, True) for row in around[:MAX_NAMED]])
+    return [f"With what they call, each inside the next: {told}."] if around else []
 
 
 def _others_like_it(spent: tuple[Spent, ...]) -> list[str]:
@@ -210,10 +236,12 @@ def _is_spread(main: Spent, first: Total) -> bool:
     return main.of is TimeOf.CPU and first.share < MIN_LEADING
 
 
-def _advice(main: Spent, first: Total, imports: float, code: str, *, has_gpu: bool) -> list[Words]:
+def _advice(
+    main: Spent, first: Total, imports: float, around: tuple[Total, ...], code: str, *, has_gpu: bool
+) -> list[Words]:
     if imports >= MAJORITY:
         return ["Profile the program's work without its start: enable the profiler behind the imports."]
-    if _leaves_out(main, first):
+    if _leaves_out(main, first) and not around:
         return ["Print all rows, or the first ones sorted by their own time."]
     if main.of is TimeOf.PROGRAM and first.awaits is not None:
         return [_OF_WAITS[first.awaits]]
@@ -221,7 +249,7 @@ def _advice(main: Spent, first: Total, imports: float, code: str, *, has_gpu: bo
         return [
             "Start fewer and larger operations: a larger batch, a compiled model (torch.compile), or CUDA graphs."
         ]
-    if main.of in (TimeOf.CPU, TimeOf.PROGRAM) and _LOADS.search(first.name):
+    if main.of in (TimeOf.CPU, TimeOf.PROGRAM) and any(_LOADS.search(row.name) for row in (first, *around)):
         return [
             "The program waits for data: let more workers load it, or make reading and preparing one sample cheaper."
         ]

@@ -205,6 +205,37 @@ def test_few_printed_rows_without_a_large_one_are_said_to_leave_out_the_most(
 
 
 @pytest.mark.parametrize(
+    ("own", "inside", "title"),
+    [
+        (1.9, 5.0, "50 % of the program's time is in __getitem__ (d.py:3), with what it calls"),
+        (1.9, 4.9, "80 % of the program's time is in fit (t.py:9), with what it calls"),
+        (2.0, 5.0, "20 % of the program's time is in step (a.py:1)"),
+    ],
+)
+def test_where_no_function_takes_much_itself_the_innermost_around_most_of_the_time_is_told(
+    own: float, inside: float, title: str
+) -> None:
+    around = ("fit (t.py:9)", 0.1, 8.0), ("__getitem__ (d.py:3)", 1.0, inside)
+    found, account = told(profile(("main (t.py:1)", 0.0, 9.5), *around, ("step (a.py:1)", own, own)))
+    assert found == title
+    assert ("each inside the next: " in account) is ("with what it calls" in title)
+    assert "main" not in account
+
+
+def test_what_a_loader_calls_counts_as_waiting_for_data() -> None:
+    builder = TraceBuilder()
+    rows = (
+        ("_next_data (dataloader.py:9)", 0.1, 6.0),
+        ("decode (d.py:3)", 1.0, 5.5),
+        ("step (a.py:1)", 1.5, 1.5),
+    )
+    builder.tables += [profile(*rows)]
+    (finding,) = diagnosis_of(Analysis(builder.build())).findings
+    assert finding.culprit.text == "decode (d.py:3)"
+    assert finding.advice[0].startswith("The program waits for data")
+
+
+@pytest.mark.parametrize(
     ("importing", "title"),
     [
         (5.0, "50 % of the program's time is in importing modules"),

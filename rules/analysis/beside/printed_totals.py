@@ -12,7 +12,7 @@ from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.results import Cell, ResultTable, TimeOf, Totals
 from parsers.model.units import TIMES
-from rules.terms.shares import NEARLY_ALL
+from rules.terms.shares import MAJORITY, NEARLY_ALL
 
 
 class Awaited(Enum):
@@ -138,6 +138,27 @@ def importing(trace: Trace) -> float:
             if whole and isinstance(time, float) and _IMPORTS.match(str(name)):
                 return min(time / whole, 1.0)
     return 0.0
+
+
+@derived
+def holding(trace: Trace) -> tuple[Total, ...]:
+    """Functions of Python in which most of the time passes with what they call, but not all of it, the innermost first.
+
+    Their times are with what they call, and each is part of the next one.
+    """
+    for table in trace.tables:
+        whole = table.totals[0].whole if table.totals else 0.0
+        if whole and table.column("Function"):
+            calls = table.column("Calls") or (0.0,) * len(table.rows)
+            rows = zip(table.column("Function"), table.column(WITH_CALLS), calls, strict=False)
+            found = [
+                Total(str(name), time * _factor(table, table.totals[0]), time / whole, times)
+                for name, time, times in rows
+                if isinstance(time, float) and isinstance(times, float)
+                if MAJORITY * whole <= time < NEARLY_ALL * whole
+            ]
+            return tuple(sorted(found, key=lambda row: row.ns))
+    return ()
 
 
 def _spent(table: ResultTable, totals: Totals) -> Spent | None:
