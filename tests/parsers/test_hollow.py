@@ -139,6 +139,7 @@ HOLLOW = [
         b'{"$schema": "https://www.speedscope.app/file-format-schema.json", "profiles": [], "shared": {"frames": []}}',
     ),
     ("collapsed-stacks", b"main;load 0\n"),
+    ("pyinstrument", b'{"start_time": 1.0,"duration": 1.0,"sample_count": 0,"root_frame": null}'),
     ("flame-graph", b"<svg><!--Flame graph stack visualization.--></svg>"),
     ("perf-script", b"python 8 100.000000: 1 cpu-clock:\n"),
     ("perf-report", b"# Overhead  Command  Symbol\n# ........  .......  ......\n#\n"),
