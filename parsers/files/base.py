@@ -1,4 +1,4 @@
-"""What a parser is, and how parsers are found: one class in a file below ``parsers/formats`` is all it takes."""
+"""What a parser is, and how parsers are found: one class below ``parsers/formats`` is all it takes."""
 
 from __future__ import annotations
 

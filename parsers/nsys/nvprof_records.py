@@ -6,22 +6,32 @@ The columns are the fields of the records in ``cupti_activity.h``; names are num
 from __future__ import annotations
 
 import struct
+import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
+import resources
 from parsers.model import Attribute, CopyKind, Device, Effect, EventKind, Lane, LaneKind, MemoryKind, Progress
 from parsers.model.arrays import ABSENT, BOOL, I32, I64, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
 from parsers.model.quality import ONE_BY_ONE, RAN_ONE_BY_ONE
-from parsers.nsys.cupti_calls import calls_of
 from parsers.nsys.enumerations import COPY_KINDS, copy_text
 from parsers.sqlite.database import Database
 from parsers.sqlite.guarded import GuardedConnection
 from parsers.sqlite.row_source import source_rows
 from parsers.sqlite.whole_columns import Columns, WholeColumns
+
+
+@cache
+def calls_of(interface: str) -> Mapping[int, str]:
+    """The calls of "RUNTIME" or "DRIVER" by number; those that are not listed keep their number."""
+    with resources.path("cupti_calls.toml").open("rb") as file:
+        return {int(number): name for number, name in tomllib.load(file)[interface].items()}
+
 
 _KIND = "CUPTI_ACTIVITY_KIND_"
 _KERNELS = (_KIND + "CONCURRENT_KERNEL", _KIND + "KERNEL")

@@ -6,10 +6,92 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 
+import numpy as np
+
+from parsers.csv_tables import plain
+from parsers.model import F64, I64, Effect, Progress, QualityRecorder
+from parsers.model.arrays import ABSENT
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
+from parsers.sqlite.database import Database, Table, TableDamaged
 from parsers.sqlite.guarded import GuardedConnection, quote
 from parsers.sqlite.whole_columns import WholeColumns
+
+
+@dataclass(slots=True)
+class DatabaseRows:
+    """``integers`` and ``texts`` of a table by the plain names of its columns, in the order of its rows."""
+
+    database: Database
+    table: Table
+    quality: QualityRecorder
+    progress: Progress
+    length: int = 0
+    header: tuple[str, ...] = ()
+    _titles: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.header = tuple(self.table.columns)
+        self._titles = {plain(title): title for title in reversed(self.header)}
+        self.length = sum(len(part) for part in self._columns("1", "row"))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._titles
+
+    def _columns(self, sql: str, name: str) -> list[I64]:
+        parts: list[I64] = []
+        try:
+            for batch in self.database.batches(self.table, {name: sql}):
+                self.progress.step(0.5, f"reading {self.table.name}")
+                parts.append(batch[name].copy())
+        except TableDamaged as damage:
+            self.quality.note(
+                "damaged table",
+                Effect.NOTED,
+                "A table could not be read to its end.",
+                f"{self.table.name}: {damage}",
+            )
+        return parts
+
+    def _fitted(self, column: I64, missing: int) -> I64:
+        """The column with as many rows as the table, where damage cost one some."""
+        if len(column) >= self.length:
+            return column[: self.length]
+        return np.concatenate((column, np.full(self.length - len(column), missing, np.int64)))
+
+    def integers(self, *names: str) -> I64:
+        name = next((name for name in names if name in self._titles), "")
+        if not name:
+            return np.full(self.length, ABSENT, np.int64)
+        parts = self._columns(self.table.expression(self._titles[name], ABSENT), "value")
+        return self._fitted(np.concatenate([np.empty(0, np.int64), *parts]), ABSENT)
+
+    def numbers(self, name: str) -> F64:
+        """A column as float64, as far as it holds integers."""
+        values = self.integers(name)
+        return np.where(values == ABSENT, np.nan, values)
+
+    def texts(self, *names: str) -> tuple[list[str], I64]:
+        name = next((name for name in names if name in self._titles), "")
+        if not name:
+            return [""], np.zeros(self.length, np.int64)
+        cells: dict[str, int] = {}
+        parts: list[I64] = []
+        sql = f"CAST({quote(self._titles[name])} AS TEXT)"
+        try:
+            for batch in self.database.batches(self.table, {"text": f"coalesce({sql}, '')"}):
+                self.progress.step(0.5, f"reading {self.table.name}")
+                coded = batch.text("text").dictionary_encode()
+                places = [
+                    cells.setdefault(bytes(cell).decode("utf-8", "replace"), len(cells))
+                    for cell in coded.dictionary.cast("binary").to_pylist()
+                ]
+                parts.append(np.array(places, np.int64)[coded.indices.to_numpy()])
+        except TableDamaged:
+            cells.setdefault("", len(cells))
+        which = np.concatenate([np.empty(0, np.int64), *parts])
+        return list(cells) or [""], self._fitted(which, cells.get("", 0))
+
 
 _NAMES_AT_ONCE = 500
 _OF_ONE_PROCESS = regex(r"rocpd_(?:kernel_dispatch|memory_copy|region|sample)(_\w+)")

@@ -10,7 +10,7 @@ from parsers.files.base import Source
 from parsers.model import Effect, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
-from parsers.model.names.rust_symbols import readable_symbol
+from parsers.model.names.mangled import readable_symbol
 from parsers.stacks.timeline import (
     COUNTED,
     COUNTED_NS,

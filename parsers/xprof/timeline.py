@@ -13,9 +13,8 @@ from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.collectives import collective_of
-from parsers.xprof.call_threads import owners_of_calls
+from parsers.xprof.call_threads import PLACES, HostEvent, frame_name, host_events, owners_of_calls
 from parsers.xprof.details import details_of, direction_of, kind_of
-from parsers.xprof.host_events import PLACES, HostEvent, frame_name, host_events
 from parsers.xprof.planes import Line, Plane
 
 _DEVICE = regex(r"/device:(GPU|TPU)[^:]*:(\d+)$", re.IGNORECASE)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from parsers.model.names.rust_symbols import readable_symbol
+from parsers.model.names.mangled import readable_symbol
 from tests.parsers.test_sampled_stacks import calls, opened
 
 HASH = "h7bfab8630dda96cf"

@@ -22,10 +22,10 @@ from parsers.compiler.records import _line
 from parsers.data_pickle import NotData, read_data
 from parsers.files.base import Source
 from parsers.formats.cpu_profilers.collapsed_stacks import CollapsedStacks
-from parsers.formats.cpu_profilers.perf_script import PerfScript
-from parsers.formats.nvidia.ncu_csv import _some
-from parsers.formats.proton.proton_tree import _Node
-from parsers.model.names.rust_symbols import readable_symbol
+from parsers.formats.cpu_profilers.perf import PerfScript
+from parsers.formats.nvidia.ncu import _some
+from parsers.formats.proton_profiles import _Node
+from parsers.model.names.mangled import readable_symbol
 from parsers.nsys.nccl_payloads import _fields
 from parsers.protobuf.wire import Damaged, fields
 

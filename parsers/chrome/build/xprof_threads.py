@@ -10,8 +10,7 @@ from parsers.chrome.decode.categories import Where
 from parsers.chrome.decode.collect import Columns
 from parsers.model import GPU_WORK, Attribute, EventKind, LaneKind
 from parsers.model.events import of_kinds
-from parsers.xprof.call_threads import owners_of_calls
-from parsers.xprof.host_events import PLACES, HostEvent, frame_name, host_events
+from parsers.xprof.call_threads import PLACES, HostEvent, frame_name, host_events, owners_of_calls
 
 _HOST = "/host:"
 _STEPS = "Steps"

@@ -10,7 +10,7 @@ from parsers.model import I64, Effect, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
-from parsers.model.names.rust_symbols import readable_symbol
+from parsers.model.names.mangled import readable_symbol
 from parsers.model.names.source_files import NO_FOLDERS
 from parsers.model.units import NS_PER_MS
 from parsers.stacks.firefox import Frame, Tables, Thread, depth_shown, samples_of, stacks_of_samples

@@ -1,16 +1,28 @@
-"""Logs of torch.compile: structured ones of TORCH_TRACE, and what TORCH_LOGS prints of recompiles and graph breaks."""
+"""Logs of torch.compile, structured and printed, and what compiled modules print when they measure their kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from parsers.files.base import Parser, Source, parser
 from parsers.files.source import open_bytes
+from parsers.files.texts import utf8
 from parsers.files.unpacking_limit import LimitedStream
-from parsers.model import Effect, EventKind, Lane, LaneKind, Malformed, Progress, Rank, ResultTable, Trace
+from parsers.model import (
+    Effect,
+    EventKind,
+    Lane,
+    LaneKind,
+    Malformed,
+    Progress,
+    Rank,
+    ResultColumn,
+    ResultTable,
+    Trace,
+)
 from parsers.model.builder import TraceBuilder
 from parsers.model.compilation import (
     COMPILATIONS,
@@ -19,11 +31,55 @@ from parsers.model.compilation import (
     GRAPH_BREAKS,
     GRAPH_BREAKS_TITLE,
 )
-from parsers.model.results import MAX_ROWS, rows_shown
+from parsers.model.late.regex import regex
+from parsers.model.results import MAX_ROWS, Cell, TimeOf, Totals, rows_shown
 from parsers.model.units import NS_PER_S
+from parsers.printed_profile import read_profile
 
 if TYPE_CHECKING:
     from parsers.compiler.records import Compilation, CompilerLog, GraphBreak
+
+_TITLE = regex(r"TRITON KERNELS BANDWIDTH INFO \(")
+_NUMBER = r"(\d{1,9}(?:\.\d{1,9})?)"
+_ROW = regex(rf"\s*{_NUMBER} ?ms\s+{_NUMBER} ?GB\s+{_NUMBER} ?GB/s\s+{_NUMBER} ?%\s+(\w+)\s*$")
+_COLUMNS = (
+    ResultColumn("Kernel"),
+    ResultColumn("Time", "ms"),
+    ResultColumn("Share", "%"),
+    ResultColumn("Moved", "GB"),
+    ResultColumn("Bandwidth", "GB/s"),
+)
+
+
+@parser
+class InductorBandwidth(Parser):
+    """Recognised by the title above its rows."""
+
+    format = "inductor-bandwidth"
+    accompanies = True
+    title = "PyTorch compiler logs"
+    files = "bandwidths of Triton kernels (TORCHINDUCTOR_PROFILE=1)"
+    suffixes = (".txt", ".log")
+    priority = 66
+
+    def recognises(self, source: Source) -> bool:
+        return _TITLE.search(utf8(source.head).decode("latin-1")) is not None
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        return read_profile(source, progress, (self.format, "PyTorch"), _tables)
+
+
+def _tables(content: bytes) -> Iterator[ResultTable]:
+    rows: list[tuple[Cell, ...]] = []
+    for line in [*utf8(content).decode("utf-8", "replace").splitlines(), "TRITON KERNELS BANDWIDTH INFO ("]:
+        if _TITLE.match(line):
+            totals = Totals(TimeOf.GPU, 0, 1, 2)
+            yield ResultTable("Kernels of PyTorch's compiler", _COLUMNS, tuple(rows), totals=(totals,))
+            rows = []
+        elif found := _ROW.match(line):
+            ms, moved, bandwidth, share = (float(found[place]) for place in range(1, 5))
+            rows.append((found[5], ms, share, moved, bandwidth))
+
 
 _LINES_LOOKED_AT = 200
 _STRUCTURED = (b'"dynamo_start"', b'"chromium_event"', b'"compilation_metrics"', b'"str": [', b'"artifact"')

@@ -10,6 +10,19 @@ from functools import lru_cache
 from parsers.model.late.regex import regex
 from parsers.model.names.mangled import spelled_out
 
+_OF_BLOCK = ", block "
+
+
+def block_name(kernel: str, block: int) -> str:
+    """ "matmul, block 3"."""
+    return f"{kernel}{_OF_BLOCK}{block}"
+
+
+def kernel_of_block(name: str) -> str:
+    """ "matmul" of "matmul, block 3"."""
+    return name.rpartition(_OF_BLOCK)[0] or name
+
+
 _ANONYMOUS = regex(r"\(anonymous namespace\)::|<unnamed>::|\(unnamed namespace\)::|_GLOBAL__N__\w{1,200}::")
 ONE_IS_SHORT = 0.8  # one spelling is the function name alone
 _SPELLING = frozenset({"void", "at", "native", "const", "std", "array", "char", "instance", "lambda"})

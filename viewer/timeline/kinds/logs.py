@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from parsers.model import LaneKind
-from parsers.model.names.blocks import kernel_of_block
 from parsers.model.names.collectives import UNFINISHED
+from parsers.model.names.kernels import kernel_of_block
 from rules.analysis.idle.causes import Cause
 from viewer.appearance.lane_colors import C, LaneColors
 from viewer.timeline.kinds.base import LaneStyle, StyledRow, Wish, lane_style, stable_number

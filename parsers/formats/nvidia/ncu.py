@@ -1,12 +1,12 @@
-"""What Nsight Compute prints: raw, details and summary pages as CSV or as text, and the output of a live run."""
+"""Nsight Compute: its binary report (.ncu-rep), read directly, and what it prints, as CSV or as text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from parsers.files.base import Parser, Source, parser
 from parsers.files.source import open_bytes
@@ -14,7 +14,7 @@ from parsers.files.unpacking_limit import UnpackingLimit
 from parsers.model import Effect, Malformed, Progress, QualityRecorder, Trace, TraceError, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
-from parsers.ncu.blocks import UNPACKING_ERRORS
+from parsers.ncu.blocks import MAGIC, UNPACKING_ERRORS
 from parsers.ncu.sections import has_heading
 from parsers.ncu.source_page import is_source_page, profiles_of_source
 from parsers.ncu.tables import Printed, encoding_of, find_tables, header_of, text_lines
@@ -146,3 +146,25 @@ def _nothing_to_show(path: Path, printed: Printed[Page]) -> TraceError:
 
 
 _HINT = "Fix what it names and record again."
+
+
+@parser
+class NsightComputeReport(Parser):
+    """Recognised by its first four bytes."""
+
+    format = "ncu-report"
+    accompanies = True
+    title = "Nsight Compute"
+    files = "reports (.ncu-rep)"
+    suffixes = (".ncu-rep",)
+    media_types: ClassVar[Mapping[str, str]] = {".ncu-rep": "application/x-nsight-compute-report"}
+    priority = 20
+    version = 2
+
+    def recognises(self, source: Source) -> bool:
+        return source.head.startswith(MAGIC)
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        from parsers.ncu.report import read_report
+
+        return read_report(source, self.format, progress)

@@ -1,8 +1,9 @@
-"""GPU operations as nvprof and the Visual Profiler write them, without their calls."""
+"""nvprof and the Visual Profiler: their databases (.nvvp, .nvprof), and GPU operations without their calls."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from io import BytesIO
 from typing import Any
 
@@ -14,11 +15,42 @@ from parsers.files.source import open_bytes
 from parsers.files.texts import utf8
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.gpu_tables import add_operations, in_words, renamed
-from parsers.model import Effect, Progress, Trace
+from parsers.model import ArgumentSource, Effect, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.regex import regex
 from parsers.model.quality import ONE_BY_ONE, RAN_ONE_BY_ONE
 from parsers.nvprof_text import gpu_trace, has_gpu_trace
+from parsers.sqlite.read_only import tables_of
+
+_OWN = frozenset({"StringTable", "CUPTI_ACTIVITY_KIND_DEVICE"})
+
+
+@parser
+class NvprofDatabase(Parser):
+    """Recognised as a SQLite database with CUPTI's records and their table of strings."""
+
+    format = "nvprof"
+    title = "nvprof and Visual Profiler"
+    files = "databases (.nvvp, .nvprof)"
+    suffixes = (".nvvp", ".nvprof")
+    priority = 27
+
+    def recognises(self, source: Source) -> bool:
+        return tables_of(source) >= _OWN
+
+    def argument_source(self, source: Source) -> ArgumentSource:
+        from parsers.nsys.nvprof_records import as_stored
+        from parsers.sqlite.recording import rows_of
+
+        return rows_of(source, as_stored)
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        from parsers.nsys.nvprof_records import as_stored, read_into
+        from parsers.sqlite.recording import read_database
+
+        written_by = TraceInput(str(source.path), self.format, "nvprof")
+        return read_database(source, progress, written_by, partial(read_into, progress=progress), as_stored)
+
 
 _NVPROF = (("start",), ("duration",), ("throughput",), ("device",), ("stream",), ("name",))
 _VISUAL = (("name",), ("starttimens",), ("durationns",), ("gridx",), ("blockx",), ("registersthread",))

@@ -1,4 +1,4 @@
-"""What ``perf script`` prints of recorded samples: who ran, when, and the stack below it."""
+"""What perf prints: the share of each function (report), samples with their stacks (script), counted events (stat)."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ import re
 from array import array
 from collections.abc import Iterator
 from dataclasses import field
+from itertools import pairwise
 
 import numpy as np
 
 from parsers.files.base import Parser, Source, parser
 from parsers.files.source import open_bytes
+from parsers.files.texts import utf8
 from parsers.files.unpacking_limit import LimitedStream
-from parsers.model import Effect, Malformed, Progress, Trace
+from parsers.model import Effect, Malformed, Progress, ResultColumn, ResultTable, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
-from parsers.model.names.rust_symbols import readable_symbol
+from parsers.model.names.mangled import readable_symbol
+from parsers.model.results import Cell, TimeOf, Totals
+from parsers.printed_profile import read_profile
 from parsers.stacks.timeline import (
     COUNTED,
     COUNTED_NS,
@@ -29,6 +33,97 @@ from parsers.stacks.timeline import (
     set_aside,
     usual_distance,
 )
+
+_HEADER = regex(r"# +(?:Children +Self|Overhead) .*\bSymbol\b", re.MULTILINE)
+_REPORTED = regex(r"\s{1,8}\d{1,3}\.\d\d%\s")
+_EVENT = regex(r"# Samples: \S+\s+of event '([\w-]{1,80})")
+_COUNT = regex(r"# Event count \(approx\.\): (\d{1,19})")
+_OF_TIME = ("cpu-clock", "task-clock")  # events that count ns
+_SHARES = ("Overhead", "Children", "Self")
+_MODE = regex(r"\[[.kuHg]\] ")
+
+
+@parser
+class PerfReport(Parser):
+    """Recognised by the header of its table, which is a comment with the names of its columns."""
+
+    format = "perf-report"
+    accompanies = True
+    title = "CPU profilers"
+    files = "output of perf report --stdio"
+    suffixes = (".txt",)
+    priority = 59
+
+    def recognises(self, source: Source) -> bool:
+        return b"Symbol" in source.head and _HEADER.search(source.head.decode("latin-1")) is not None
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        return read_profile(source, progress, (self.format, "perf report"), _report_tables)
+
+
+def _report_tables(content: bytes) -> Iterator[ResultTable]:
+    lines = content.decode("utf-8", "replace").splitlines()
+    headers = [place for place, line in enumerate(lines[:-1]) if _HEADER.match(line)]
+    ns = _lengths(lines)
+    for place, until in pairwise([*headers, len(lines)]):
+        titles, rows = _rows(lines[place], lines[place + 1 : until], ns.get(place, 0))
+        if not rows:
+            continue
+        columns = tuple(ResultColumn(title, unit) for title, unit in titles)
+        totals = Totals(
+            TimeOf.CPU,
+            next(at for at, (title, _) in enumerate(titles) if title == "Symbol"),
+            next((at for at, (title, _) in enumerate(titles) if title == "Time"), -1),
+            next(at for at, (title, _) in enumerate(titles) if title in ("Overhead", "Self")),
+        )
+        yield ResultTable("Functions of perf", columns, rows, totals=(totals,))
+
+
+def _lengths(lines: list[str]) -> dict[int, int]:
+    """By the place of each header: ns of all samples, where their event counts time."""
+    found: dict[int, int] = {}
+    is_time, ns = False, 0
+    for place, line in enumerate(lines):
+        if event := _EVENT.match(line):
+            is_time, ns = event[1] in _OF_TIME, 0
+        elif count := _COUNT.match(line):
+            ns = int(count[1]) if is_time else 0
+        elif ns and _HEADER.match(line):
+            found[place] = ns
+    return found
+
+
+def _rows(
+    header: str, below: list[str], ns: int
+) -> tuple[list[tuple[str, str]], tuple[tuple[Cell, ...], ...]]:
+    """Titles with units, and rows; ``below`` begins with the dots that say where columns are."""
+    edges = [found.start() for found in re.finditer(r"\.+", below[0])]
+    places = [slice(start, end) for start, end in pairwise([*edges, None])]
+    names = [header[place].strip() for place in places]
+    own = next((at for at, name in enumerate(names) if name in ("Overhead", "Self")), None)
+    if own is None or "Symbol" not in names:
+        return [], ()
+    titles = [(name, "%" if name in _SHARES else "") for name in names]
+    rows: list[tuple[Cell, ...]] = []
+    for line in below[1:]:
+        if not _REPORTED.match(line):
+            continue
+        cells = [_cell(line[place].strip(), unit) for place, (_, unit) in zip(places, titles, strict=True)]
+        share = cells[own]
+        time = (share / 100.0 * ns,) if ns and isinstance(share, float) else ()
+        rows.append((*cells, *time))
+    rows = [row for row in rows if len(row) == len(titles) + bool(ns)]
+    return ([*titles, ("Time", "ns")] if ns else titles), tuple(rows)
+
+
+def _cell(text: str, unit: str) -> Cell:
+    if unit:
+        try:
+            return float(text.rstrip("%"))
+        except ValueError:
+            return None
+    return _MODE.sub("", text, 1) or None
+
 
 _SAMPLE = regex(
     rb"\s{0,16}(?P<comm>\S.{0,63}?)\s+(?:(?P<pid>\d{1,10})/)?(?P<tid>-?\d{1,10})\s+(?:\[(?P<cpu>\d{1,5})\]\s+)?"
@@ -195,3 +290,79 @@ def _sampled(name: str, thread: int, each: _Thread, usual: int) -> SampledThread
     place = np.arange(int(offset[-1])) - np.repeat(offset[:-1] - first, length)
     frame = np.array(each.frame, np.int32)[place]
     return SampledThread(name, time, sample_ends(time, usual), offset, frame, each.process, thread)
+
+
+_TITLE = regex(r" *Performance counter stats for '(.{1,200})'")
+_END = "Performance counter stats for '-'"
+_COUNTED = regex(
+    r" *(\d[\d.,\u202f']{0,30}) +(?:(msec|Joules) +)?([\w./:=,-]{2,80})(?: +# +([\d.,]+) *(\S.{0,40}?))?(?: +\(.*)?$"
+)
+_ELAPSED = regex(r" *(\d[\d.,]{0,30}) (?:\+- \S+ )?seconds time elapsed")
+_COLUMNS = (
+    ResultColumn("Event"),
+    ResultColumn("Count"),
+    ResultColumn("Unit"),
+    ResultColumn("Rate"),
+    ResultColumn("Rate of"),
+)
+_TOLD = {"CPUs utilized": "{} CPUs busy", "insn per cycle": "{} instructions a cycle"}
+
+
+@parser
+class PerfStat(Parser):
+    """Recognised by the line above the counts."""
+
+    format = "perf-stat"
+    accompanies = True
+    title = "CPU profilers"
+    files = "output of perf stat"
+    suffixes = (".txt", ".log")
+    priority = 66
+
+    def recognises(self, source: Source) -> bool:
+        return any(
+            b"Performance counter stats for" in each
+            and any(map(_TITLE.match, each.decode("utf-8", "replace").splitlines()))
+            for each in source.printed
+        )
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        return read_profile(source, progress, (self.format, "perf stat"), _stat_tables)
+
+
+def _stat_tables(content: bytes) -> Iterator[ResultTable]:
+    """A table for each program; its title says how busy it kept the CPU."""
+    program, elapsed = "", ""
+    rows: list[tuple[Cell, ...]] = []
+    for each in [*utf8(content).decode("utf-8", "replace").splitlines(), _END]:
+        line = each.rstrip()
+        if found := _TITLE.match(line):
+            if program:
+                yield _table(program, elapsed, rows)
+            program, elapsed, rows = found[1], "", []
+        elif found := _ELAPSED.match(line):
+            seconds = _number(found[1])
+            elapsed = f"{seconds:.3g} s" if isinstance(seconds, float) else ""
+        elif program and (found := _COUNTED.match(line)):
+            count, unit, event, rate, of = found.groups()
+            rows.append((event, _number(count), unit, None if rate is None else _number(rate), of))
+
+
+def _table(program: str, elapsed: str, rows: list[tuple[Cell, ...]]) -> ResultTable:
+    told = [
+        _TOLD[str(of)].format(f"{rate:.3g}")
+        for *_, rate, of in rows
+        if of in _TOLD and isinstance(rate, float)
+    ]
+    about = ", ".join([*told, *([elapsed] if elapsed else [])])
+    return ResultTable(
+        f"perf stat of {program}: {about}" if about else f"perf stat of {program}", _COLUMNS, tuple(rows)
+    )
+
+
+def _number(text: str) -> Cell:
+    """The count; commas part thousands."""
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return text

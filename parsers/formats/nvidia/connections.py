@@ -1,4 +1,4 @@
-"""What ``nvidia-smi topo -m`` prints: how GPUs and network adapters of a computer are connected."""
+"""How GPUs are connected: what ``nvidia-smi topo -m`` prints, and logs of NCCL_DEBUG."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from parsers.files.base import Parser, Source, parser
 from parsers.files.texts import utf8
-from parsers.model import Progress, ResultColumn, ResultTable, Trace
+from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace
 from parsers.model.late.regex import regex
 from parsers.model.results import Cell
+from parsers.nccl_messages import NCCL_LINE, nccl_tables
 from parsers.printed_profile import read_profile
 
 _HEADER = regex(r"\s*GPU0\b.*\bCPU Affinity\b")
@@ -79,3 +80,31 @@ def _title(rows: list[tuple[Cell, ...]]) -> str:
 
 def _named(link: str) -> str:
     return f"{_MEANS[link]} ({link})" if link in _MEANS else f"NVLink ({link})"
+
+
+@parser
+class NcclLog(Parser):
+    """Recognised by NCCL's own lines, after every format that may hold some of them."""
+
+    format = "nccl-log"
+    accompanies = True
+    title = "NCCL"
+    files = "logs of NCCL_DEBUG=INFO: how ranks are connected, and warnings"
+    suffixes = (".log", ".txt")
+    priority = 67
+
+    def recognises(self, source: Source) -> bool:
+        return any(b" NCCL " in each and NCCL_LINE.search(each.decode("latin-1")) for each in source.printed)
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        def tables(content: bytes) -> list[ResultTable]:
+            found = [*nccl_tables(utf8(content).decode("utf-8", "replace"))]
+            if not found:
+                raise Malformed(
+                    source.path,
+                    "This log of NCCL does not say how its ranks are connected.",
+                    "Set NCCL_DEBUG=INFO, and copy the log from the start of the program on.",
+                )
+            return found
+
+        return read_profile(source, progress, (self.format, "NCCL"), tables)

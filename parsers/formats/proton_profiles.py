@@ -1,7 +1,4 @@
-"""Profiles of Proton, Triton's profiler (``.hatchet``): the time of kernels in a tree of scopes or of Python frames.
-
-The layout is that of ``proton/csrc/lib/Data/TreeData.cpp``; what its numbers mean is in ``triton/profiler/viewer.py``.
-"""
+"""Proton, Triton's profiler: kernels on their streams, parts of kernels, and times of kernels in a tree of scopes."""
 
 from __future__ import annotations
 
@@ -25,9 +22,55 @@ from parsers.model.names.mangled import spelled_out
 from parsers.model.names.source_files import is_own_frame
 from parsers.model.results import KERNEL_TIMES, KERNEL_TIMES_TITLE, Cell, rows_shown
 from parsers.model.units import NS_PER_MS
+from parsers.proton.records import begins_like_proton, trace_of
 from parsers.stacks.timeline import frame_name
 
-_TELLING = regex(rb'"frame"\s*:\s*\{\s*"name"\s*:')
+_PARTS_TELLING = regex(rb'"pid"\s*:\s*"[^"]{0,8192} Core\d{1,6} CTA\d{1,10}"')
+
+
+@parser
+class ProtonInside(Parser):
+    """Recognised by its first keys and by what it calls blocks."""
+
+    format = "proton-inside"
+    accompanies = True
+    title = "Triton Proton"
+    files = "the parts of instrumented kernels"
+    suffixes = (".chrome_trace", ".json")
+    priority = 60
+
+    def recognises(self, source: Source) -> bool:
+        return begins_like_proton(source.head) and _PARTS_TELLING.search(source.head) is not None
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        from parsers.proton.inside_kernels import add_parts
+
+        return trace_of(source, self.format, add_parts, progress)
+
+
+_TELLING = regex(rb'"call_stack"\s*:\s*\[\s*"ROOT"')
+
+
+@parser
+class ProtonTrace(Parser):
+    """Recognised by its first keys and the stacks of its events."""
+
+    format = "proton-trace"
+    title = "Triton Proton"
+    files = 'traces (data="trace")'
+    suffixes = (".chrome_trace", ".json")
+    priority = 61  # before other Chrome traces, after those of single kernels
+
+    def recognises(self, source: Source) -> bool:
+        return begins_like_proton(source.head) and _TELLING.search(source.head) is not None
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        from parsers.proton.kernel_timeline import add_kernels
+
+        return trace_of(source, self.format, add_kernels, progress)
+
+
+_TREE_TELLING = regex(rb'"frame"\s*:\s*\{\s*"name"\s*:')
 _START = regex(rb'\s*\[\s*\{\s*"(?:children"\s*:\s*\[|frame"\s*:\s*\{)')
 _MAX_BYTES = 128 << 20
 _BYTES_OF_NODE = 2_000  # of memory
@@ -116,7 +159,7 @@ class ProtonTree(Parser):
     priority = 47
 
     def recognises(self, source: Source) -> bool:
-        return _START.match(source.head) is not None and _TELLING.search(source.head) is not None
+        return _START.match(source.head) is not None and _TREE_TELLING.search(source.head) is not None
 
     def read(self, source: Source, progress: Progress) -> Trace:
         with open_bytes(source) as stream:

@@ -1,1 +1,0 @@
-"""Profiles of Proton, Triton's profiler."""
