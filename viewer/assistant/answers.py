@@ -14,7 +14,7 @@ from rules.findings.base import rules
 from rules.fixes.plan import plan_of
 from viewer.appearance.plain_text import safe
 from viewer.assistant.recordings import Refused
-from viewer.capture.trials.journal import trial_records
+from viewer.capture.trials.records import trial_records
 from viewer.query.database import database_of
 from viewer.query.errors import MAX_WORD, QueryError, shortened
 from viewer.query.questions import questions, sql_of

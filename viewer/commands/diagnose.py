@@ -153,7 +153,7 @@ def _printed(options: argparse.Namespace, analysis: Analysis, diagnosis: Diagnos
     price, all_tables = options.cost_per_hour, options.tables
     if options.lines:
         return _lines(options, diagnosis)
-    from viewer.capture.trials.journal import trial_records
+    from viewer.capture.trials.records import trial_records
 
     records = trial_records(analysis.trace)
     if options.json:
@@ -179,8 +179,6 @@ def _lines(options: argparse.Namespace, diagnosis: Diagnosis) -> str:
 
 def _load(json: bool) -> None:
     """Load what judges and tells, while another process reads."""
-    import numpy.ma  # noqa: F401  numpy itself loads it late
-
     from rules.analysis.names.families import classify
     from rules.findings.base import rules
     from rules.fixes.base import fixes

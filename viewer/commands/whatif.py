@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _printed(options: argparse.Namespace, analysis: Analysis, plan: Plan, diagnosis: Diagnosis) -> str:
-    from viewer.capture.trials.journal import trial_records
+    from viewer.capture.trials.records import trial_records
     from viewer.reports.fixes_report import fixes_json, fixes_text, outcome_json, outcome_text
 
     if not options.fix:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from parsers.model import TraceError
 from parsers.model.late.dataclass import dataclass
@@ -31,22 +30,6 @@ from viewer.capture.storage import History as Runs
 from viewer.capture.storage import Run
 from viewer.capture.trials.launch import trial_request
 from viewer.user_data.history import Entry, History, Series
-from viewer.user_data.storage import RUNS_FILE, data_folder
-
-if TYPE_CHECKING:
-    from parsers.model import Trace
-
-
-def trial_records(trace: Trace) -> dict[str, FixRecord]:
-    """By fix, of the machine where a recording was made, or of this one; none where no journal can be read."""
-    try:
-        if not (data_folder() / RUNS_FILE).exists():
-            return {}
-    except OSError:
-        return {}
-
-    return records_for([Path(each.file) for each in trace.inputs if each.file])
-
 
 _NUMBER = regex(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 MAX_NAME_LENGTH = 400
