@@ -14,7 +14,7 @@ from parsers.files.base import Source
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import BYTES_AT_ONCE, LimitedStream
 from parsers.model import F64, I64, Effect, Progress, QualityRecorder
-from parsers.model.arrays import ABSENT
+from parsers.model.arrays import ABSENT, without
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 
@@ -207,9 +207,7 @@ def _put_back(
     numbers, cells = zip(*rows, strict=True)
     arrays = [pa.array(column, pa.string()) for column in zip(*cells, strict=True)]
     added = pa.Table.from_arrays(arrays, schema=table.schema)
-    of_table = np.setdiff1d(np.arange(first, first + table.num_rows + len(skipped)), skipped)[
-        : table.num_rows
-    ]
+    of_table = without(np.arange(first, first + table.num_rows + len(skipped)), skipped)[: table.num_rows]
     order = np.argsort(np.concatenate((of_table, np.array(numbers, np.int64))), kind="stable")
     return pa.concat_tables([table, added]).take(pa.array(order))
 

@@ -9,6 +9,7 @@ from dataclasses import field, replace
 import numpy as np
 
 from parsers.model import I64, Attribute, Cancelled, EventKind, LaneKind, Progress, Trace
+from parsers.model.arrays import distinct_values
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import distinct
@@ -159,7 +160,7 @@ def combined_ceiling(findings: Sequence[Finding]) -> int:
     window = max((finding.window_ns for finding in findings), default=0)
     if not weighted:
         return min(rest, window)
-    times = np.unique(np.concatenate(edges))
+    times = distinct_values(np.concatenate(edges))
     most = np.zeros(len(times) - 1)
     for start, end, weight in weighted:
         inside = contains((start, end), times[:-1])

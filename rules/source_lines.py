@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parsers.model import I64, EventKind, Trace
+from parsers.model.arrays import distinct_values
 from parsers.model.derived import derived_by
 from parsers.model.names.source_files import frame_parts
 from rules.analysis.arithmetic.intervals import clip, length, union
@@ -164,7 +165,7 @@ def _places(
 
 def _only_thread_with_frames(trace: Trace, analysis: Analysis) -> int:
     python = trace.events.of_kind(*FRAMES)
-    found = np.unique(analysis.threads.of_events(python))
+    found = distinct_values(analysis.threads.of_events(python))
     found = found[found >= 0]
     return int(found[0]) if len(found) == 1 else -1
 
@@ -180,12 +181,12 @@ def line_shares(analysis: Analysis, file: str) -> Mapping[int, float]:
     t0, t1 = analysis.window
     events = table.of_kind(*FRAMES)
     line_of_name = np.zeros(len(trace.strings), np.int64)
-    for name in np.unique(table.name[events]).tolist():
+    for name in distinct_values(table.name[events]).tolist():
         _, its_file, line = frame_parts(trace.strings[name])
         line_of_name[name] = line if its_file == file else 0
     lines = line_of_name[table.name[events]]
     shares = {}
-    for line in np.unique(lines[lines > 0]).tolist():
+    for line in distinct_values(lines[lines > 0]).tolist():
         there = events[lines == line]
         running = clip(union(*table.spans(there)), t0, t1)
         shares[line] = length(running) / max(t1 - t0, 1)

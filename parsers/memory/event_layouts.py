@@ -11,7 +11,7 @@ from dataclasses import field
 
 import numpy as np
 
-from parsers.model.arrays import BOOL, I64, U8, U64, Array
+from parsers.model.arrays import BOOL, I64, U8, U64, Array, distinct_values
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 
@@ -254,7 +254,7 @@ def _texts(source: Bytes, at: I64, objects: Objects) -> tuple[I64, I64]:
     """Lengths, 0 where a text is not memoised, and the texts' numbers."""
     size = source.each[at + 1].astype(np.int64)
     number = np.full(len(at), -1, np.int64)
-    for each in np.unique(size).tolist():
+    for each in distinct_values(size).tolist():
         mine = np.flatnonzero(size == each)
         if each <= _WORD:
             kept = np.uint64((1 << 8 * each) - 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -38,10 +39,64 @@ def merged(values: Array) -> Array:
 
 
 def ascending(values: Array) -> Array:
-    """The distinct values ascending: where most ascend already, which is far quicker than ``np.unique``."""
-    ordered = merged(values)
-    distinct: Array = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
-    return distinct
+    """The distinct values ascending: the quickest where they come in a few stretches that ascend."""
+    return _each_once(merged(values))
+
+
+def distinct_values(values: npt.ArrayLike) -> Array:
+    """The distinct values ascending. ``np.unique`` finds them with a table, which takes up to 60 times as long.
+
+    It also loads numpy's masked arrays to ask whether it was given one, as ``np.median`` does.
+    """
+    return _each_once(np.sort(values, axis=None))
+
+
+def _each_once(ordered: Array) -> Array:
+    first = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return np.asarray(ordered[first])
+
+
+def among(values: Array, ascending: Array) -> BOOL:
+    """Whether each value occurs in an ascending column."""
+    if not len(ascending):
+        return np.zeros(len(values), bool)
+    place = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
+    return np.asarray(ascending[place] == values)
+
+
+def without(values: npt.ArrayLike, others: npt.ArrayLike) -> Array:
+    """The distinct ``values`` that are none of the others, ascending."""
+    found = distinct_values(values)
+    return np.asarray(found[~among(found, np.sort(others, axis=None))])
+
+
+def in_both(values: npt.ArrayLike, others: npt.ArrayLike) -> Array:
+    """The distinct ``values`` that are among the others, too, ascending."""
+    found = distinct_values(values)
+    return np.asarray(found[among(found, np.sort(others, axis=None))])
+
+
+def median_of(values: npt.ArrayLike, axis: int | None = None) -> Any:
+    """``np.median``, twice as quick for a short column."""
+    ordered, along = np.sort(values, axis=axis), axis or 0
+    count = ordered.shape[along]
+    if not count:
+        return ordered.mean(along)
+    found = ordered.take([(count - 1) // 2, count // 2], along).mean(along)
+    last = ordered.take(-1, along)  # where NaN, which is no number, stands
+    if axis is None:
+        return found if last == last else last
+    return np.where(last == last, found, last)
+
+
+def percentile_of(values: npt.ArrayLike, percentile: float, axis: int | None = None) -> Any:
+    """``np.percentile`` of numbers that are none of them NaN: between two of them on a straight line."""
+    ordered, along = np.sort(values, axis=axis), axis or 0
+    place = percentile / 100 * (ordered.shape[along] - 1)
+    low, high = ordered.take([int(place), math.ceil(place)], along).swapaxes(0, along)
+    part, apart = place - int(place), high - low
+    return low + apart * part if part < 0.5 else high - apart * (1 - part)  # as numpy rounds
 
 
 def rows_by(keys: Array) -> Iterator[tuple[Any, I64]]:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model.arrays import BOOL, I32, I64, U8, Array
+from parsers.model.arrays import BOOL, I32, I64, U8, Array, in_both
 from parsers.model.attributes import Attribute, AttributeColumn
 from parsers.model.counters import MAX_READ, Counter
 from parsers.model.errors import Excessive
@@ -274,7 +274,7 @@ class TraceBuilder:
         """The strings, of which those that name an event are no longer than ``MAX_NAME_LENGTH``."""
         long = [index for index, text in enumerate(self.strings) if len(text) > MAX_NAME_LENGTH]
         strings = list(self.strings) if long else self.strings
-        for index in np.intersect1d(long, name).tolist() if long else ():
+        for index in in_both(long, name).tolist() if long else ():
             strings[index] = self._bearable(strings[index])
         return tuple(strings)
 

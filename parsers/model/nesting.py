@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from parsers.model.arrays import I32, I64, merged
+from parsers.model.arrays import I32, I64, distinct_values, merged
 from parsers.model.progress import Progress
 from parsers.model.threads import side_by_side
 
@@ -50,7 +50,7 @@ def _groups_with_conflict(start: I64, end: I64, depth: I32) -> list[tuple[int, i
     reach = np.maximum.accumulate(np.maximum(end, start + 1))
     firsts = np.flatnonzero(np.concatenate(([True], start[1:] >= reach[:-1])))
     lasts = np.append(firsts[1:], len(start))
-    groups = np.unique(np.searchsorted(firsts, by_row[1:][conflict], side="right") - 1)
+    groups = distinct_values(np.searchsorted(firsts, by_row[1:][conflict], side="right") - 1)
     return [(int(firsts[group]), int(lasts[group])) for group in groups]
 
 

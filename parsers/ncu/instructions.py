@@ -9,7 +9,7 @@ from operator import itemgetter
 import numpy as np
 
 from parsers.model import BOOL, I64, KernelSource, Progress, SourcePlace
-from parsers.model.arrays import MAX_NUMBER
+from parsers.model.arrays import MAX_NUMBER, distinct_values
 from parsers.model.late.dataclass import dataclass
 from parsers.ncu.cubin import Cubin, read_cubin
 from parsers.protobuf.columns import Spans, buffer_of, decode, parts_of
@@ -134,7 +134,7 @@ class Code:
         if not met:
             return None
         module = self._modules.get(reference, _Module())
-        address = np.unique(np.concatenate(met))
+        address = distinct_values(np.concatenate(met))
         place = np.full(len(address), -1)
         places: list[SourcePlace] = []
         if module.revision >= _VOLTA:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from parsers.model import BOOL, I32, I64, Attribute, EventKind, LaneKind
-from parsers.model.arrays import rows_by
+from parsers.model.arrays import distinct_values, rows_by, without
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.collectives import collective_of, is_communication_range
 from parsers.model.names.per_name import PerString
@@ -191,7 +191,7 @@ class _Ranges:
         steps = _steps_among(
             regions.start, regions.end, regions.name, regions.thread, self._reading.builder.strings
         )
-        rest = np.setdiff1d(np.flatnonzero(self._may_be_steps(regions.name)), steps)
+        rest = without(np.flatnonzero(self._may_be_steps(regions.name)), steps)
         for chosen, lanes, kind in (
             (steps, ThreadLanes(self._reading, LaneKind.STEPS), EventKind.STEP),
             (rest, self._regions, EventKind.REGION),
@@ -267,7 +267,7 @@ class _Ranges:
 
     def _collective_of(self, name: I32) -> I64 | None:
         strings = self._reading.builder
-        used = np.unique(name)
+        used = distinct_values(name)
         named = [
             (index, collective_of(text))
             for index in used.tolist()
@@ -287,7 +287,7 @@ def _steps_among(start: I64, end: I64, name: I32, thread: I64, strings: Sequence
 
     A thread's ranges count when each has another number than the one before it, and no other range encloses them.
     """
-    numbers = {index: step_number(strings[index]) for index in np.unique(name).tolist()}
+    numbers = {index: step_number(strings[index]) for index in distinct_values(name).tolist()}
     table = np.zeros(max(numbers, default=-1) + 1, bool)
     table[[index for index, number in numbers.items() if number is not None]] = True
     candidates = np.flatnonzero(table[name]) if len(table) else np.empty(0, np.int64)

@@ -11,7 +11,7 @@ from dataclasses import field
 import numpy as np
 
 from parsers.model import F64, I64, U8, Progress
-from parsers.model.arrays import rows_by
+from parsers.model.arrays import distinct_values, rows_by
 from parsers.model.late.dataclass import dataclass
 from parsers.protobuf.columns import Fields, Spans, buffer_of, decode, parts_of
 from parsers.protobuf.wire import FIXED64, VARINT
@@ -119,7 +119,7 @@ def read_packets(content: bytes, numbers: frozenset[str], progress: Progress) ->
         reading.tracks(),
         reading.epoch_ns(),
         fields.damaged,
-        len(packets) - len(np.unique(fields.message[np.isin(fields.number, _SHOWN)])),
+        len(packets) - len(distinct_values(fields.message[np.isin(fields.number, _SHOWN)])),
         trace.whole,
     )
 

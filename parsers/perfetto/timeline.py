@@ -9,7 +9,7 @@ import numpy as np
 
 from parsers.chrome.decode.categories import Where, family_of
 from parsers.model import GPU_WORK, Attribute, CopyKind, Counter, Device, Effect, EventKind, Lane, LaneKind
-from parsers.model.arrays import BOOL, I64, MAX_NUMBER, U8, rows_by
+from parsers.model.arrays import BOOL, I64, MAX_NUMBER, U8, distinct_values, rows_by, without
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
@@ -80,11 +80,11 @@ class TrackTimeline:
         stated = self._stated(events)
         marks = np.flatnonzero(np.isin(events.kind, (_BEGIN, _END)))
         if len(stated.row):
-            whole = np.unique(events.track[stated.row])
+            whole = distinct_values(events.track[stated.row])
             only_stated = np.isin(events.track[marks], whole)
             begins = marks[only_stated & (events.kind[marks] == _BEGIN)]
             complete = whole[
-                np.isin(whole, events.track[np.setdiff1d(begins, stated.row)], invert=True)
+                np.isin(whole, events.track[without(begins, stated.row)], invert=True)
             ]  # every slice of these tracks states its times
             marks = marks[~np.isin(events.track[marks], complete)]
             stated = _taken(stated, np.isin(events.track[stated.row], complete))

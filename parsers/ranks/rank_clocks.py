@@ -9,6 +9,7 @@ from functools import reduce
 import numpy as np
 
 from parsers.model import I64, Attribute, Effect, Progress, QualityNote, Trace
+from parsers.model.arrays import distinct_values, median_of
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration
 
@@ -100,8 +101,8 @@ def _at_lag(first: Collectives, other: Collectives, lag: int) -> ClockOffset | N
     if same.mean() < MIN_SAME_NAMES:
         return None
     apart = (other.ends[b][:count] - first.ends[a][:count])[same]
-    median = int(np.median(apart))
-    return ClockOffset(median, int(np.median(np.abs(apart - median))), int(same.sum()))
+    median = int(median_of(apart))
+    return ClockOffset(median, int(median_of(np.abs(apart - median))), int(same.sum()))
 
 
 def _of_few(first: Collectives, other: Collectives) -> ClockOffset | None:
@@ -115,8 +116,8 @@ def _of_few(first: Collectives, other: Collectives) -> ClockOffset | None:
     if first.ends[0] <= other.ends[-1] and other.ends[0] <= first.ends[-1]:
         return None
     apart = other.ends - first.ends
-    median = int(np.median(apart))
-    return ClockOffset(median, int(np.median(np.abs(apart - median))), count)
+    median = int(median_of(apart))
+    return ClockOffset(median, int(median_of(np.abs(apart - median))), count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ def aligned(
     Of process groups, those that all ranks belong to are compared: no others end on all of them together.
     """
     progress = progress or Progress()
-    groups = [np.unique(rank.groups) for rank in ranks if len(rank.groups)]
+    groups = [distinct_values(rank.groups) for rank in ranks if len(rank.groups)]
     shared = reduce(np.intersect1d, groups) if groups else np.empty(0, np.int64)
     ranks = [rank.of(shared) for rank in ranks]
     corrections = [0] * len(ranks)

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from parsers.model import Attribute, CopyKind, Counter, Device, EventKind, Lane, LaneKind, Progress
-from parsers.model.arrays import ABSENT, BOOL, I32, I64, rows_by
+from parsers.model.arrays import ABSENT, BOOL, I32, I64, distinct_values, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
 from parsers.rocm.columns import DatabaseColumns
@@ -71,9 +71,9 @@ class _Recording:
     def _calls(self, calls: Columns) -> I64:
         """Event number of each row; -1 for rows that are left out."""
         good = self._usable(calls, "rocpd_api")
-        texts = self.tables.strings(np.unique(calls["apiName_id"]).tolist())
+        texts = self.tables.strings(distinct_values(calls["apiName_id"]).tolist())
         is_marker = np.isin(calls["apiName_id"], [key for key, text in texts.items() if text == _MARKER])
-        messages = self.tables.strings(np.unique(calls["args_id"][is_marker]).tolist())
+        messages = self.tables.strings(distinct_values(calls["args_id"][is_marker]).tolist())
         numbers = np.full(len(good), -1, np.int64)
         rows = source_rows(self.tables.number_of("rocpd_api"), calls["row"])
         for chosen, lane_kind, kind, ids, named, words in (
@@ -113,7 +113,7 @@ class _Recording:
         kernel, copy = place_in(kernels["api_ptr_id"], call), place_in(copies["api_ptr_id"], call)
         name_ids = taken(kernels["kernelName_id"], kernel)
         texts = self.tables.strings(
-            np.unique(np.concatenate((rows["description_id"], rows["opType_id"], name_ids))).tolist()
+            distinct_values(np.concatenate((rows["description_id"], rows["opType_id"], name_ids))).tolist()
         )
         lane = np.empty(len(good), np.int32)
         places = np.stack([rows["gpuId"], rows["queueId"]], axis=1)
@@ -156,7 +156,7 @@ class _Recording:
             for size in ("grid", "workgroup")
         )
         names = taken(calls["apiName_id"], place_in(calls["id"], call))
-        texts = self.tables.strings(np.unique(names).tolist())
+        texts = self.tables.strings(distinct_values(names).tolist())
         in_items = np.isin(names, [key for key, text in texts.items() if text.startswith(_IN_WORK_ITEMS)])
         grid = np.where(in_items[:, None], -(-grid // block), grid)
         for shape, size, text in (

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from parsers.model import I64, Device, Effect, EventKind
-from parsers.model.arrays import ABSENT, rows_by
+from parsers.model.arrays import ABSENT, distinct_values, rows_by
 from parsers.model.late.dataclass import dataclass
 from parsers.rocm.columns import DatabaseColumns
 from parsers.rocm.timeline import (
@@ -191,7 +191,7 @@ class ProcessTables:
         for name in ("rocpd_region", "rocpd_sample"):
             rows = self._rows(name, "name_id")
             categories = self._correlated(rows, events, "category_id")
-            texts = self.tables.strings(np.unique(categories).tolist())
+            texts = self.tables.strings(distinct_values(categories).tolist())
             marked = [key for key, text in texts.items() if is_marker(text)]
             is_range = np.isin(categories, marked)
             if name == "rocpd_sample":

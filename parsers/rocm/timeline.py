@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from parsers.model import BOOL, I32, I64, Attribute, CopyKind, EventKind, Lane, LaneKind
-from parsers.model.arrays import ABSENT, rows_by
+from parsers.model.arrays import ABSENT, distinct_values, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
 
@@ -211,7 +211,7 @@ def streams_or_queues(device: I64, stream: I64, queue: I64) -> I64:
     """The stream of each operation, or its hardware queue where none is stated or a device has very many streams."""
     chosen = np.where(stream == ABSENT, queue, stream)
     for _, mine in rows_by(device):
-        if len(np.unique(chosen[mine])) > MAX_STREAMS and not np.any(queue[mine] == ABSENT):
+        if len(distinct_values(chosen[mine])) > MAX_STREAMS and not np.any(queue[mine] == ABSENT):
             chosen[mine] = queue[mine]
     return chosen
 

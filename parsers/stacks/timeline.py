@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from parsers.model import BOOL, F64, I32, I64, Effect, EventKind, Lane, LaneKind
-from parsers.model.arrays import MAX_NUMBER
+from parsers.model.arrays import MAX_NUMBER, distinct_values, median_of
 from parsers.model.builder import TraceBuilder
 from parsers.model.errors import Excessive
 from parsers.model.late.dataclass import dataclass
@@ -138,7 +138,7 @@ def usual_distance(times: Iterable[I64]) -> int:
     """The median time between two samples of a thread that follow one another, ns."""
     apart = [np.diff(np.sort(each)) for each in times if len(each) > 1]
     every = np.concatenate(apart) if apart else np.empty(0, np.int64)
-    return max(int(np.median(every)), 1) if len(every) else COUNTED_NS
+    return max(int(median_of(every)), 1) if len(every) else COUNTED_NS
 
 
 def sample_ends(time: I64, usual: int) -> I64:
@@ -150,7 +150,7 @@ def sample_ends(time: I64, usual: int) -> I64:
 def is_counted(weights: Iterable[float]) -> bool:
     """Whether the weights of stacks, whose unit is not stated, can be numbers of samples."""
     every = np.array(list(weights), np.float64)
-    is_often = len(every) >= _FEW_STACKS and float(np.median(every)) > _OFTEN
+    is_often = len(every) >= _FEW_STACKS and float(median_of(every)) > _OFTEN
     return not is_often and float(every.sum()) <= _MAX_COUNTED and not _are_periods(every)
 
 
@@ -158,7 +158,9 @@ def _are_periods(weights: F64) -> bool:
     """Whether the weights of several stacks are multiples of a large number, as where each sample weighs as much."""
     whole = weights.astype(np.int64)
     return (
-        len(np.unique(whole)) > 1 and bool((whole == weights).all()) and int(np.gcd.reduce(whole)) >= _PERIOD
+        len(distinct_values(whole)) > 1
+        and bool((whole == weights).all())
+        and int(np.gcd.reduce(whole)) >= _PERIOD
     )
 
 

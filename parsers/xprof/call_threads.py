@@ -12,7 +12,7 @@ from itertools import islice
 import numpy as np
 
 from parsers.model import U8, EventKind, LaneKind
-from parsers.model.arrays import BOOL, I64, rows_by
+from parsers.model.arrays import BOOL, I64, in_both, median_of, rows_by
 from parsers.model.late.regex import regex
 from parsers.model.nesting import depths
 
@@ -89,7 +89,7 @@ def owners_of_calls(start: I64, end: I64, thread: I64, is_call: BOOL, is_work: B
     ``thread`` numbers threads; ``is_work`` marks the events of the runtime, whose innermost ones make calls.
     """
     working, calling = (np.flatnonzero(which) for which in (is_work, is_call))
-    both = set(np.intersect1d(thread[working], thread[calling]).tolist())
+    both = set(in_both(thread[working], thread[calling]).tolist())
     callers = [(each, calling[rows]) for each, rows in rows_by(thread[calling]) if each not in both]
     candidates = [(each, working[rows]) for each, rows in rows_by(thread[working]) if each not in both]
     if len(callers) * len(candidates) > MAX_PAIRS:
@@ -122,4 +122,4 @@ def _typical_surrounding(levels: list[tuple[I64, I64]], moments: I64) -> float:
     inside_any = np.isfinite(length)
     if not len(moments) or inside_any.mean() < MIN_INSIDE_SHARE:
         return float("inf")
-    return float(np.median(length[inside_any]))
+    return float(median_of(length[inside_any]))

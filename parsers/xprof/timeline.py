@@ -8,7 +8,7 @@ from dataclasses import field, replace
 import numpy as np
 
 from parsers.model import GPU_WORK, Attribute, CopyKind, Device, Effect, EventKind, Lane, LaneKind
-from parsers.model.arrays import BOOL, I64, MAX_NUMBER, U8, rows_by
+from parsers.model.arrays import BOOL, I64, MAX_NUMBER, U8, distinct_values, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
@@ -108,7 +108,7 @@ class PlaneTimeline:
             if lane.kind is LaneKind.GPU_STREAM:
                 kinds[mine] = _work_kinds(plane, mine)
                 self._operations.update(
-                    plane.event_names.get(each, "") for each in np.unique(plane.kind[mine])
+                    plane.event_names.get(each, "") for each in distinct_values(plane.kind[mine])
                 )
             else:
                 kinds[mine] = kind

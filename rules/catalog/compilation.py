@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
-
 from parsers.model import EventKind
+from parsers.model.arrays import median_of
 from parsers.model.names.per_name import named
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
@@ -209,7 +208,7 @@ When it is wrong
         if not ns:
             return
         kernels = operations(analysis, waiting.device, EventKind.KERNEL)
-        usual = duration(float(np.median(durations(analysis.trace, kernels))))
+        usual = duration(float(median_of(durations(analysis.trace, kernels))))
         gap = duration(ns / max(len(waiting.rows), 1))
         yield self.finding(
             analysis,

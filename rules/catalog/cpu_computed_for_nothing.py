@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import EventKind
+from parsers.model.arrays import distinct_values
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
@@ -267,5 +268,5 @@ def _dropping(time: CpuTime) -> Intervals:
     dropouts = events[named(trace, events, _DROPOUT.match)]
     draws = events[named(trace, events, _DRAWS.match)]
     around = Innermost.of(trace, dropouts).at(table.start[draws])
-    found = np.unique(around[around >= 0])
+    found = distinct_values(around[around >= 0])
     return clip(union(*table.spans(found)), *time.window)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from parsers.model.arrays import median_of
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.cpu_time import TRIVIAL_PERCENTILE, CpuTime
@@ -67,7 +68,7 @@ When it is wrong
         if overhead_ns < time.step_ns * max(MIN_SHARE, MIN_SEEN * time.slowed):
             return
         mostly_optimizer = int(in_optimizer(time).sum()) >= MAJORITY * len(time.operators)
-        took = float(np.median(trace.events.duration[time.operators]))
+        took = float(median_of(trace.events.duration[time.operators]))
         example = time.operators[trace.events.name[time.operators] == names[order[0]]][:1]
         rest_ns = (time.step_ns - overhead_ns) / steps
         yield self.lost(

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, EventKind, Trace
-from parsers.model.arrays import rows_by
+from parsers.model.arrays import distinct_values, median_of, percentile_of, rows_by
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
@@ -97,7 +97,7 @@ When it is wrong
             if short
             else f"{name} reads tensors in different memory orders",
             took=took,
-            account=f"{name} of {dims} takes {duration(float(np.median(table.duration[calls])))} a call. Reading and "
+            account=f"{name} of {dims} takes {duration(float(median_of(table.duration[calls])))} a call. Reading and "
             f"writing its tensors takes {duration(least / len(calls))} at the speed of a core. "
             + ("" if short else "By their strides, they lie in memory in different orders. ")
             + f"Such operators take {step}.",
@@ -127,7 +127,7 @@ def _slow(time: CpuTime) -> list[tuple[I64, float]]:
         if work is None or work.moved < MIN_BYTES:
             continue
         least = work.moved / FASTEST_READ * 1e9
-        quick = float(np.percentile(table.duration[events[rows]], QUICK_PERCENTILE))
+        quick = float(percentile_of(table.duration[events[rows]], QUICK_PERCENTILE))
         if quick >= MIN_TIMES_AS_LONG * least and _is_awkward(trace, int(events[rows[0]])):
             found.append((events[rows], least * len(rows)))
     return found
@@ -183,7 +183,9 @@ When it is wrong
         types = trace.attribute(Attribute.INPUT_TYPES, event, -1)
         falls_back = named(trace, event, _CONVOLUTION.match)
         with_types = bool((types >= 0).any())
-        doubles = [each for each in np.unique(types[types >= 0]).tolist() if _in_double(trace.strings[each])]
+        doubles = [
+            each for each in distinct_values(types[types >= 0]).tolist() if _in_double(trace.strings[each])
+        ]
         trained = falls_back & named(trace, event, lambda name: name.endswith("backward"))
         mine = np.isin(types, doubles) & ~_of_single_numbers(trace, event)
         mine = mine if with_types else falls_back & trained.any()
@@ -220,7 +222,9 @@ When it is wrong
 def _of_single_numbers(trace: Trace, events: I64) -> BOOL:
     """Which operators are handed no tensor of more than one element, by shapes: Python's numbers are 64-bit."""
     dims = trace.attribute(Attribute.INPUT_DIMS, events, -1)
-    single = [each for each in np.unique(dims[dims >= 0]).tolist() if not _MANY.search(trace.strings[each])]
+    single = [
+        each for each in distinct_values(dims[dims >= 0]).tolist() if not _MANY.search(trace.strings[each])
+    ]
     return np.asarray(np.isin(dims, single))
 
 
@@ -320,7 +324,7 @@ def _scores(time: CpuTime) -> Scores:
     pairs = np.unique(np.column_stack((first, last)), axis=0)
     between_ns = int((total[pairs[:, 1]] - total[pairs[:, 0] + 1]).sum()) if len(pairs) else 0
     beside = _beside(event, batched, product, pairs)
-    return Scores(between_ns, int(spent[beside].sum()), np.unique(event[at]))
+    return Scores(between_ns, int(spent[beside].sum()), distinct_values(event[at]))
 
 
 def _beside(event: I64, batched: BOOL, product: I64, pairs: I64) -> BOOL:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import F64, I64, Attribute, EventKind
+from parsers.model.arrays import without
 from parsers.model.late.regex import regex
 from parsers.model.names.kernels import kernel_name
 from parsers.model.names.per_name import named
@@ -138,7 +139,7 @@ def _half_empty(analysis: Analysis, device: int) -> tuple[I64, F64]:
     trace = analysis.trace
     kernels = operations(analysis, device, EventKind.KERNEL)
     kernels = kernels[durations(trace, kernels) >= LONG_NS]
-    kernels = np.setdiff1d(kernels, nearly_empty(analysis, device)[0])  # which have a rule of their own
+    kernels = without(kernels, nearly_empty(analysis, device)[0])  # which have a rule of their own
     kernels = kernels[~named(trace, kernels, _OF_LIBRARIES.search)]
     kernels = kernels[analysis.family_of_string[trace.events.name[kernels]] != Family.COLLECTIVE]
     blocks, threads = trace.attribute(Attribute.GRID, kernels), trace.attribute(Attribute.BLOCK, kernels)
@@ -231,7 +232,7 @@ When it is wrong
             return
         events, used = found[worst]
         kernels = operations(analysis, worst, EventKind.KERNEL)
-        others = np.setdiff1d(kernels, events)
+        others = without(kernels, events)
         table = trace.events
         alone = clip(subtract(union(*table.spans(events)), union(*table.spans(others))), *analysis.window)
         took = durations(trace, events)

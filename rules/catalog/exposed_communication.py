@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from parsers.model import I64, Attribute, EventKind, Trace
+from parsers.model.arrays import among, median_of
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.devices import device_name
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, percent, rate, size
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.gpu.inside_window import operations
@@ -166,7 +166,7 @@ def _one_long(analysis: Analysis, ranks: Ranks[RecordedRun], events: I64, expose
     if analysis.steps_in_window > 1 or len(took) < MANY_OTHERS:
         return None
     longest = int(took.argmax())
-    ns, usual = int(took[longest]), int(np.median(np.delete(took, longest)))
+    ns, usual = int(took[longest]), int(median_of(np.delete(took, longest)))
     if ns < MAJORITY * exposed_ns or ns < BEYOND_THE_OTHERS * usual:
         return None
     event = int(events[longest])

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import I64, EventKind, Trace
+from parsers.model.arrays import distinct_values, median_of
 from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import WORK_CALLS, Call, calls_of
@@ -180,7 +181,7 @@ def _replays(waiting: IdleTime) -> tuple[int, float]:
     graphs = known & (sorts == Call.GRAPH_LAUNCH)
     ns = idle.end[rows] - idle.start[rows]
     again = 1 - float(ns[graphs & np.isin(launch, _first_launches(trace))].sum()) / max(float(ns.sum()), 1.0)
-    return len(np.unique(launch[graphs])) if ns[graphs].sum() > MAJORITY * ns.sum() else 0, again
+    return len(distinct_values(launch[graphs])) if ns[graphs].sum() > MAJORITY * ns.sum() else 0, again
 
 
 def _first_launches(trace: Trace) -> I64:
@@ -205,11 +206,11 @@ def _compiling_ns(waiting: IdleTime) -> int:
 
 def _interval(analysis: Analysis, waiting: IdleTime, starts: I64) -> float:
     some = waiting.rows[:: len(waiting.rows) // ENOUGH_GAPS + 1]
-    following = np.unique(analysis.idle.next_operation[some])
+    following = distinct_values(analysis.idle.next_operation[some])
     launches = analysis.trace.links.launch_of(following[following >= 0])
     place = np.searchsorted(starts, analysis.trace.events.start[launches[launches >= 0]])
     place = place[(place > 0) & (place < len(starts))]
-    return float(np.median(starts[place] - starts[place - 1])) if len(place) else 0.0
+    return float(median_of(starts[place] - starts[place - 1])) if len(place) else 0.0
 
 
 def _explanation(analysis: Analysis, waiting: IdleTime, facts: _Launches) -> Words:

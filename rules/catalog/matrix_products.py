@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import I64, Attribute, EventKind, Trace
+from parsers.model.arrays import without
 from parsers.model.late.regex import regex
 from parsers.model.names.kernels import kernel_name
 from parsers.model.names.per_name import named
@@ -237,7 +238,7 @@ When it is wrong
         blocks = trace.attribute(Attribute.GRID, products)
         long_enough = durations(trace, products) >= LONG_ENOUGH_NS
         events = products[(blocks > 0) & (blocks < MAJORITY * processors) & long_enough]
-        events = np.setdiff1d(events, nearly_empty(analysis, device)[0])
+        events = without(events, nearly_empty(analysis, device)[0])
         if share(analysis, total(analysis, events)) < MIN_SMALL_SHARE:
             return
         longest = int(events[np.argmax(durations(trace, events))])

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from parsers.model.arrays import median_of
 from parsers.model.units import duration, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, intersect, length, pairs, subtract, union
@@ -233,7 +234,7 @@ When it is wrong
             ceiling = int(length(exposed) * (1 - 1 / count))
             if share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:
                 continue
-            typical = int(np.median(columns.bytes[small]))
+            typical = int(median_of(columns.bytes[small]))
             yield self.finding(
                 analysis,
                 headline=Headline(
@@ -241,7 +242,7 @@ When it is wrong
                 ),
                 account=(
                     f"{counted(analysis, count, 'collective')} of {size(typical)} each (median), "
-                    f"{duration(float(np.median((columns.end - columns.start)[small])))} each, are exposed for "
+                    f"{duration(float(median_of((columns.end - columns.start)[small])))} each, are exposed for "
                     f"{part_of_step(analysis, length(exposed))}. Most of that is latency, not transfer."
                 ),
                 remedy=JOIN_MESSAGES,

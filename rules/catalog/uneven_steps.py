@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import EventKind
+from parsers.model.arrays import among, median_of
 from parsers.model.names.devices import device_name
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import Intervals, clip, length, pairs, union
 from rules.analysis.cpu.cpu_time import cpu_time
@@ -288,7 +288,7 @@ def _most_uneven(analysis: Analysis) -> tuple[list[Step], float, int, int, list[
         steps = [step for step in analysis.steady_steps if step.rank == rank]
         if len(steps) < MIN_STEPS:
             continue
-        usual = float(np.median([step.duration for step in steps]))
+        usual = float(median_of([step.duration for step in steps]))
         slow = [step for step in steps if step.duration > analysis.thresholds[MIN_RATIO] * usual]
         extra = int(sum(max(step.duration - usual, 0) for step in steps))
         if slow and (best is None or extra > best[2]):
@@ -306,7 +306,7 @@ def _explained(analysis: Analysis, slow: list[Step], typical: list[Step]) -> tup
     time = analysis.time(devices[0])
     whole, reasons = 0, []
     for cause in Cause:
-        usual = float(np.median([time.idle_within(cause, step.start, step.end) for step in typical]))
+        usual = float(median_of([time.idle_within(cause, step.start, step.end) for step in typical]))
         beyond = int(sum(max(time.idle_within(cause, step.start, step.end) - usual, 0) for step in slow))
         whole += beyond
         if share(analysis, beyond) >= analysis.thresholds[MIN_SHARE]:
@@ -344,7 +344,7 @@ def _computes_longer(analysis: Analysis, slow: list[Step], usual: float) -> bool
         [analysis.budget(device, step.start, step.end).compute_ns for step in analysis.steady_steps]
         for device in devices
     ]
-    middle = [float(np.median(each)) for each in computed]
+    middle = [float(median_of(each)) for each in computed]
     more = sum(
         max(
             (

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
+from parsers.model.arrays import distinct_values
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.source_files import frame_parts
 from rules.analysis.arithmetic.intervals import length
@@ -154,7 +155,7 @@ def _by_region(side: Side, calls: Calls, texts: list[str]) -> Shares:
     length = max(int(reached[-1]) if step is None else step.end, begin + 1) - begin
     spent = np.diff(np.concatenate(([begin], reached))) / length
     found: dict[tuple[str, str], float] = {}
-    for code in np.unique(region).tolist():
+    for code in distinct_values(region).tolist():
         label = texts[code] if code >= 0 else ELSEWHERE
         found[label, label] = float(spent[region == code].sum())
     return found

@@ -9,6 +9,7 @@ from dataclasses import field
 import numpy as np
 
 from parsers.model import BOOL, I32, I64, Attribute, EventKind, LaneKind, Trace
+from parsers.model.arrays import distinct_values
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.kernels import base_name, comparable_name
 from rules.analysis.analysis import Analysis
@@ -37,7 +38,7 @@ class Codes:
     def mapped(self, trace: Trace, names: I64, write: Callable[[str], str] = str) -> I64:
         """The code of ``write`` of each string of the trace; NONE where there is no string (-1)."""
         found = np.full(len(trace.strings) + 1, NONE, np.int64)
-        for name in np.unique(names[names >= 0]).tolist():
+        for name in distinct_values(names[names >= 0]).tolist():
             found[name] = self.code(write(trace.strings[name]))
         return found[names]
 
@@ -115,7 +116,7 @@ def _operators(trace: Trace, operations: I64) -> tuple[I64, I64]:
     inner, outer = np.full(len(operations), NONE), np.full(len(operations), NONE)
     lane = np.where(launch < 0, NONE, trace.events.lane[np.maximum(launch, 0)])
     of_thread: dict[tuple[int | None, int | None, int | None], list[int]] = {}
-    for index in np.unique(lane[lane >= 0]).tolist():
+    for index in distinct_values(lane[lane >= 0]).tolist():
         each = trace.lanes[index]
         of_thread.setdefault((each.rank, each.process, each.thread), []).append(index)
     for thread, lanes in of_thread.items():
@@ -161,7 +162,7 @@ def _regions(analysis: Analysis, operations: I64, outermost_operator: I64, codes
     regions = trace.events.of_kind(EventKind.REGION)
     regions = regions[_tells_a_phase(trace, trace.events.name[regions])]
     names = np.full(len(operations), NONE)
-    for each in np.unique(rank).tolist():
+    for each in distinct_values(rank).tolist():
         mine = rank == each
         top = _busiest(trace, regions[trace.lane_rank[trace.events.lane[regions]] == each])
         found = _open_at(trace, top, at[mine])
@@ -175,7 +176,7 @@ def _regions(analysis: Analysis, operations: I64, outermost_operator: I64, codes
 def _tells_a_phase(trace: Trace, names: I32) -> BOOL:
     """Whether a range is the user's, or the optimizer's step, which torch annotates by itself."""
     told = roles_of(trace) == RegionRole.USER
-    for name in np.unique(names).tolist():
+    for name in distinct_values(names).tolist():
         told[name] |= trace.strings[name].startswith(OPTIMIZER)
     return np.asarray(told[names])
 
@@ -183,7 +184,7 @@ def _tells_a_phase(trace: Trace, names: I32) -> BOOL:
 def _busiest(trace: Trace, regions: I64) -> I64:
     """The outermost ranges of the lane that has most of them, by time."""
     best = _NO_EVENTS
-    for lane in np.unique(trace.events.lane[regions]).tolist():
+    for lane in distinct_values(trace.events.lane[regions]).tolist():
         top = outermost(trace, regions[trace.events.lane[regions] == lane])
         if trace.events.duration[top].sum() > trace.events.duration[best].sum():
             best = top
@@ -192,7 +193,7 @@ def _busiest(trace: Trace, regions: I64) -> I64:
 
 def _strings(trace: Trace, names: I64, test: Callable[[str], bool]) -> BOOL:
     found = np.zeros(len(trace.strings) + 1, bool)
-    known: Iterable[int] = np.unique(names[names >= 0]).tolist()
+    known: Iterable[int] = distinct_values(names[names >= 0]).tolist()
     for name in known:
         found[name] = test(trace.strings[name])
     return found[names] & (names >= 0)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from parsers.model import I64, Attribute, KernelProfile, Trace
+from parsers.model.arrays import median_of
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration, three_digits
 from rules.comparison.kernels import NOTICEABLE_CHANGE, Row, compare_kernels
@@ -48,7 +49,7 @@ class _Side:
         yield "Calls", float(len(self.duration)), "count", None
         yield "Total", total, "ns", True
         yield "Mean", self.mean, "ns", True
-        yield "p50", float(np.median(self.duration)), "ns", True
+        yield "p50", float(median_of(self.duration)), "ns", True
         yield "Share of GPU time", 100 * total / max(whole_ns, 1.0), "%", True
         for label, number in zip(LAUNCH, self.launch, strict=True):
             yield label, None if number is None else float(number), "count", None

@@ -7,7 +7,7 @@ from enum import Enum
 
 import numpy as np
 
-from parsers.model.arrays import F64, I64
+from parsers.model.arrays import F64, I64, distinct_values, in_both
 from parsers.model.late.dataclass import dataclass
 from rules.comparison.calls import NONE, Calls
 from rules.comparison.matching import Matched
@@ -107,8 +107,8 @@ def _groups(calls: tuple[Calls, Calls], matched: Matched) -> tuple[I64, I64]:
         np.where(side.kernel, run, NONE)
         for side, run in zip(calls, (matched.run_before, matched.run_after), strict=True)
     )
-    together = np.intersect1d(runs[0][runs[0] >= 0], runs[1][runs[1] >= 0])
-    known = np.unique(calls[0].name[matched.same[:, 0]])
+    together = in_both(runs[0][runs[0] >= 0], runs[1][runs[1] >= 0])
+    known = distinct_values(calls[0].name[matched.same[:, 0]])
     most = max((int(each.name.max()) + 1 for each in calls if len(each)), default=1)
     if len(together):
         signature = _signatures(calls, runs, together)
@@ -119,7 +119,7 @@ def _groups(calls: tuple[Calls, Calls], matched: Matched) -> tuple[I64, I64]:
         again = (key < 0) & np.isin(side.name, known)
         key[again] = side.name[again]
     alone = [side.family[key < 0] for key, side in zip(keys, calls, strict=True)]
-    of_both = np.intersect1d(alone[0], alone[1])
+    of_both = in_both(alone[0], alone[1])
     for key, side in zip(keys, calls, strict=True):
         joined = (key < 0) & np.isin(side.family, of_both)
         key[joined] = most + len(together) + side.family[joined]
@@ -148,7 +148,7 @@ def _scaled(side: Calls, texts: list[str], work: Mapping[str, Work]) -> tuple[F6
     count = len(texts)
     calls, ns = np.bincount(side.name, minlength=count), np.bincount(side.name, side.ns, count)
     mean = np.zeros((2, count))
-    for name in np.unique(side.name).tolist():
+    for name in distinct_values(side.name).tolist():
         mean[:, name] = work.get(texts[name], (calls[name], ns[name]))
     launches = (mean[0] / np.maximum(calls, 1))[side.name]
     return launches, side.ns * (mean[1] / np.maximum(ns, 1))[side.name]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import I64, Attribute, EventKind, Trace, derived
+from parsers.model.arrays import distinct_values
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.kernels import comparable_name
 from rules.analysis.names.regions import RegionRole, role_of
@@ -36,7 +37,7 @@ def _operators(trace: Trace) -> frozenset[tuple[str, str]]:
     events = trace.events.of_kind(EventKind.CPU_OP)
     shapes = trace.attribute(Attribute.INPUT_DIMS, events, -1)
     events, shapes = events[shapes >= 0], shapes[shapes >= 0]
-    calls = np.unique(trace.events.name[events].astype(np.int64) * (len(trace.strings) + 1) + shapes)
+    calls = distinct_values(trace.events.name[events].astype(np.int64) * (len(trace.strings) + 1) + shapes)
     names, dims = np.divmod(calls, len(trace.strings) + 1)
     return frozenset(
         (trace.strings[name], trace.strings[dim])
@@ -54,7 +55,7 @@ def _kernels(trace: Trace) -> dict[str, float]:
 
 
 def _regions(trace: Trace) -> frozenset[str]:
-    names = np.unique(trace.events.name[trace.events.of_kind(EventKind.REGION)])
+    names = distinct_values(trace.events.name[trace.events.of_kind(EventKind.REGION)])
     return frozenset(
         text for name in names.tolist() if role_of(text := trace.strings[name]) is RegionRole.USER
     )

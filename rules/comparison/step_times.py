@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from parsers.model.arrays import F64, I64
+from parsers.model.arrays import F64, I64, median_of
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.steps.steps import Step
@@ -55,7 +55,7 @@ class StepTimes:
 
     @property
     def median(self) -> float:
-        return float(np.median(self.ns)) if len(self.ns) else 0.0
+        return float(median_of(self.ns)) if len(self.ns) else 0.0
 
     @property
     def slow(self) -> I64:

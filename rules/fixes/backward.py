@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Attribute, EventKind, derived
+from parsers.model.arrays import distinct_values
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
@@ -81,9 +82,9 @@ def nan_checks(analysis: Analysis) -> BOOL:
     """The calls of autograd's questions whether a gradient has a NaN in it; none where only some functions ask."""
     around, function = surroundings_of(analysis), autograd_functions(analysis)
     asks = (function >= 0) & around.inside(_CHECKS[0].__eq__)
-    asking = len(np.unique(function[asks]))
+    asking = len(distinct_values(function[asks]))
     steps = around.replay.steps * len(around.replay.spans)
-    if asking < MIN_CHECKING * steps or asking < MAJORITY * len(np.unique(function[function >= 0])):
+    if asking < MIN_CHECKING * steps or asking < MAJORITY * len(distinct_values(function[function >= 0])):
         return np.zeros(len(function), bool)
     return np.asarray(np.isin(function, function[asks]) & around.inside(_CHECKS.__contains__))
 
@@ -99,7 +100,7 @@ def stacks_ns(analysis: Analysis) -> F64:
         return np.zeros(len(replay.host))
     trace = analysis.trace
     function = autograd_functions(analysis)
-    numbers = np.unique(trace.attribute(Attribute.SEQUENCE, function[function >= 0], -1))
+    numbers = distinct_values(trace.attribute(Attribute.SEQUENCE, function[function >= 0], -1))
 
     def noting(thread: int) -> Intervals:
         events = analysis.threads.events(thread)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Attribute, CopyKind, EventKind
+from parsers.model.arrays import among, distinct_values
 from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import WORK_CALLS
@@ -139,7 +140,7 @@ def _meanwhile(replay: Replay, beside: BOOL, mains: I64, begin: I64, end: I64) -
     host = replay.host
     span = host.span_of_thread[host.thread]
     found = np.zeros(len(host))
-    for number in np.unique(span[beside]).tolist():
+    for number in distinct_values(span[beside]).tolist():
         mine = np.flatnonzero(beside & (span == number))
         of_main = span[mains] == number
         busy = union(begin[of_main], end[of_main])
@@ -322,7 +323,7 @@ def _named(replay: Replay, around: Surroundings, pieces: _Pieces, group: I64) ->
     places: dict[tuple[str, str], _Place] = {}
     edges = np.flatnonzero(np.diff(group[order], prepend=-1) > 0)
     threads = replay.analysis.threads.of_events(replay.host.event[pieces.node])
-    at_start = np.isin(pieces.node, replay.host.first) & (pieces.own > 0)
+    at_start = among(pieces.node, replay.host.first) & (pieces.own > 0)
     first_of_all = set(pieces.phase[at_start].tolist()) if (kinds == _BOTH).any() else set()
     for mine in np.split(order, edges[1:]) if len(edges) else ():
         longest, number = int(mine[0]), int(group[mine[0]])

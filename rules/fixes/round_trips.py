@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Attribute, CopyKind, derived
+from parsers.model.arrays import in_both
 from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import Call
@@ -153,7 +154,7 @@ def _of_parameters(replay: Replay) -> RoundTrips:
     same = _of_same_sizes(steps, there, back, int(steps.max()) + 1).sum()
     if same < MIN_SAME_SIZES * there.sum():
         return RoundTrips.none(replay)
-    sizes = np.intersect1d(there[there > 0], back[back > 0])
+    sizes = in_both(there[there > 0], back[back > 0])
     goes, returns = np.isin(there, sizes) & (there > 0), np.isin(back, sizes) & (back > 0)
     long = _from_one_to_the_other(host.thread, goes, returns) & (around.silent_ns >= MOSTLY * host.gap)
     trained = np.where(long, np.minimum(optimizers_ns(analysis) + backward_ns(analysis), host.gap), 0.0)
@@ -173,7 +174,7 @@ def _swapped(replay: Replay) -> RoundTrips:
     same = float(_of_same_sizes(steps, there, back, int(steps.max()) + 1).sum())
     if same < MIN_SAME_SIZES * max(there.sum(), back.sum()) or per_step(replay, same) < MIN_BYTES:
         return RoundTrips.none(replay)
-    sizes = np.intersect1d(there[there > 0], back[back > 0])
+    sizes = in_both(there[there > 0], back[back > 0])
     copied = np.isin(np.maximum(there, back), sizes) & ((there > 0) | (back > 0))
     each_way = per_step(replay, float(copied.sum())) / 2
     if len(sizes) < MIN_SWAPPED_SIZES or each_way < MIN_SWAPPED:

@@ -8,6 +8,7 @@ from enum import StrEnum
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, EventKind
+from parsers.model.arrays import median_of
 from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import Call
@@ -167,7 +168,7 @@ def _typical(replay: Replay, device: int) -> int:
     works = np.bincount(replay.host.step[nodes.launch[nodes.device == device]], minlength=len(lengths)) > 0
     known = np.flatnonzero(works)
     inner = known[:-1] if len(known) > 1 else known
-    return int(inner[np.abs(lengths[inner] - np.median(lengths[inner])).argmin()])
+    return int(inner[np.abs(lengths[inner] - median_of(lengths[inner])).argmin()])
 
 
 def _replayed(replay: Replay, mine: BOOL, later: BOOL, overlay: Overlay, run: Run) -> StepTimeline:

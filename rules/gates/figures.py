@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from parsers.model import F64, I64, EventKind
+from parsers.model.arrays import distinct_values
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.kernels import base_name, comparable_name, kernel_name
 from rules.analysis.analysis import Analysis
@@ -157,7 +158,7 @@ def figures_of(analysis: Analysis, kernels: Iterable[str] = (), regions: Iterabl
     collective = np.isin(all_kernels, trace.collective_kernels)
     at = steps.position(all_kernels)
     memory = [each.peak_allocated for each in memory_of(analysis)]
-    ran = np.unique(trace.lane_device[events.lane[all_kernels]])
+    ran = distinct_values(trace.lane_device[events.lane[all_kernels]])
     return RunFigures(
         files=tuple(each.path for each in trace.inputs),
         gpus=tuple(sorted(trace.devices[device].name for device in ran.tolist() if device >= 0)),
@@ -234,7 +235,7 @@ def _kernels(
     chosen, step = kernels[inside], at[inside]
     length = (trace.events.end - trace.events.start)[chosen]
     names = trace.events.name[chosen]
-    keys = {name: comparable_name(trace.strings[name]) for name in np.unique(names).tolist()}
+    keys = {name: comparable_name(trace.strings[name]) for name in distinct_values(names).tolist()}
     shown = {key: trace.strings[name] for name, key in reversed(keys.items())}
     number = {key: index for index, key in enumerate(shown)}
     table = np.zeros(len(trace.strings), np.int64)
@@ -268,7 +269,7 @@ def _regions(analysis: Analysis, steps: _Steps, wanted: Sequence[str]) -> dict[s
     names = events.name[regions]
     time = np.bincount(names, (events.end - events.start)[regions])
     longest = np.argsort(-time, kind="stable")[:MAX_NAMES]
-    asked = [name for name in np.unique(names).tolist() if trace.strings[name] in wanted]
+    asked = [name for name in distinct_values(names).tolist() if trace.strings[name] in wanted]
     found = {}
     for name in dict.fromkeys([*longest[time[longest] > 0].tolist(), *asked]):
         mine = names == name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import I64, Trace
+from parsers.model.arrays import distinct_values, without
 from parsers.model.names.per_name import named
 from rules.kernels.fitting_shapes import Shapes, fitting
 from rules.kernels.operator_work import PRODUCTS
@@ -36,5 +37,5 @@ def one_hot_products(trace: Trace, operators: I64) -> I64:
         pairs = pairs[multiplies[pairs + behind]]
         pairs = pairs[fitting(trace, operators[pairs], operators[pairs + behind], fits=rows_of)]
         found += [pairs + place for place in range(behind + 1)]
-        makes = np.setdiff1d(makes, pairs)
-    return operators[np.unique(np.concatenate(found))]
+        makes = without(makes, pairs)
+    return operators[distinct_values(np.concatenate(found))]

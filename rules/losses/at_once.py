@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Attribute, EventKind, Trace
-from parsers.model.arrays import rows_by
+from parsers.model.arrays import percentile_of, rows_by
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
 from parsers.model.nesting import depths, parents
@@ -106,7 +106,7 @@ def _call_ns(time: CpuTime) -> float:
     mine = time.operators
     calls = np.searchsorted(begins, table.end[mine]) - np.searchsorted(begins, table.start[mine])
     each = table.duration[mine] / np.maximum(calls, 1)
-    return min(float(np.percentile(each, QUICK_PERCENTILE)), MAX_CALL_NS)
+    return min(float(percentile_of(each, QUICK_PERCENTILE)), MAX_CALL_NS)
 
 
 class _Limits(NamedTuple):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from parsers.model import I64, Attribute, Trace
+from parsers.model.arrays import distinct_values
 from parsers.model.late.regex import regex
 from rules.analysis.arithmetic.intervals import Intervals
 from rules.kernels.recorded_shapes import Shape, tensors_in
@@ -84,7 +85,7 @@ def built(trace: Trace, operators: I64) -> Built:
 
 def _starts(trace: Trace, operators: I64) -> I64:
     names = trace.events.name[operators]
-    known = np.unique(names)
+    known = distinct_values(names)
     begin = [each for each in known.tolist() if _STARTS.match(trace.strings[each])]
     return np.flatnonzero(np.isin(names, begin))
 

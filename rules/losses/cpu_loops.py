@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, EventKind, derived_by
+from parsers.model.arrays import median_of
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
@@ -194,7 +195,7 @@ def _loop(time: CpuTime, rounds: Rounds, operators: I64, times: int) -> ItemLoop
     between = _uninterrupted(time, gap.reshape(rounds.times, -1))
     outside = between >= LONG_GAP_NS  # of operators, which is told by itself
     outside_ns, between[outside] = float(between[outside].sum()), 0.0
-    computed = np.median(remaining_ns(time, mine).reshape(took.shape), axis=0)
+    computed = median_of(remaining_ns(time, mine).reshape(took.shape), axis=0)
     return ItemLoop(
         rounds.times,
         mine,
@@ -208,5 +209,5 @@ def _loop(time: CpuTime, rounds: Rounds, operators: I64, times: int) -> ItemLoop
 
 def _uninterrupted(time: CpuTime, took: I64) -> F64:
     """Times of rounds (rows): those that were interrupted are as long as they usually are in other rounds."""
-    usual = np.broadcast_to(np.median(took, axis=0).astype(np.int64), took.shape)
+    usual = np.broadcast_to(median_of(took, axis=0).astype(np.int64), took.shape)
     return np.where(interrupted_among(took, usual), usual, took).astype(np.float64)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from parsers.model import Attribute, EventKind
+from parsers.model.arrays import distinct_values
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
@@ -55,7 +56,7 @@ def dense_tables(time: CpuTime) -> DenseTables | None:
     products = events[named(trace, events, _PRODUCTS.__contains__)]
     factors = {
         shape
-        for each in np.unique(trace.attribute(Attribute.INPUT_DIMS, products, -1)).tolist()
+        for each in distinct_values(trace.attribute(Attribute.INPUT_DIMS, products, -1)).tolist()
         if each >= 0
         for shape in tensors_in(trace.strings[each])
     }
@@ -69,7 +70,9 @@ def dense_tables(time: CpuTime) -> DenseTables | None:
     candidates = events[named(trace, events, _ON_ALL.match)]
     of = trace.attribute(Attribute.INPUT_DIMS, candidates, -1)
     known = [
-        each for each in np.unique(of[of >= 0]).tolist() if _is_of(tensors_in(trace.strings[each]), tables)
+        each
+        for each in distinct_values(of[of >= 0]).tolist()
+        if _is_of(tensors_in(trace.strings[each]), tables)
     ]
     mine = np.concatenate((candidates[np.isin(of, known)], dense))
     spans = clip(union(*trace.events.spans(mine)), *time.window)

@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from parsers.model import I64, KernelProfile, Trace
+from parsers.model.arrays import distinct_values
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.kernels import kernel_name
@@ -281,12 +282,12 @@ def _caution(kernel: KernelProfile) -> str:
 
 
 def _device(trace: Trace, events: I64) -> int | None:
-    devices = np.unique(trace.lane_device[trace.events.lane[events]])
+    devices = distinct_values(trace.lane_device[trace.events.lane[events]])
     return int(devices[0]) if len(devices) == 1 and devices[0] >= 0 else None
 
 
 def _rank(trace: Trace, events: I64) -> int | None:
-    ranks = {trace.lanes[lane].rank for lane in np.unique(trace.events.lane[events]).tolist()}
+    ranks = {trace.lanes[lane].rank for lane in distinct_values(trace.events.lane[events]).tolist()}
     return ranks.pop() if len(ranks) == 1 else None
 
 

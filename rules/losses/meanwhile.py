@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import I64, EventKind
+from parsers.model.arrays import median_of
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, intersect, length, measure, union
@@ -74,7 +75,7 @@ def _doing(analysis: Analysis, operators: I64, idle: Intervals) -> Doing:
         analysis.trace.name(int(operators[0])),
         _filled(analysis, operators, idle),
         int(inside.max()),
-        int(np.median(others)) if len(others) else 0,
+        int(median_of(others)) if len(others) else 0,
     )
 
 

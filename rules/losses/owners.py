@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Trace
+from parsers.model.arrays import distinct_values
 from parsers.model.names.source_files import frame_parts
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
@@ -95,7 +96,7 @@ def _by_name(trace: Trace, events: I64, ns: F64) -> dict[str, float]:
     found: dict[str, float] = {}
     mine = np.flatnonzero(ns)
     names = np.where(events[mine] >= 0, trace.events.name[np.maximum(events[mine], 0)], -1)
-    for name in np.unique(names).tolist():
+    for name in distinct_values(names).tolist():
         found[trace.strings[name] if name >= 0 else ""] = float(ns[mine][names == name].sum())
     return found
 

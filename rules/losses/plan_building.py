@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from parsers.model import EventKind
+from parsers.model.arrays import median_of
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.calls import Call, call_of
@@ -70,7 +71,7 @@ def _by_operator(waiting: IdleTime) -> PlanBuilding | None:
     calls = trace.events.of_kind(EventKind.CPU_OP)
     calls = calls[named(trace, calls, lambda each: each == name)]
     taken = durations(trace, calls)
-    usual = float(np.median(taken)) if len(taken) else 0.0
+    usual = float(median_of(taken)) if len(taken) else 0.0
     slow = taken >= max(LONG_CALL_NS, _SLOWER * usual)
     if np.count_nonzero(slow) < _MIN_SLOW_STEPS or taken[slow].sum() < MAJORITY * waiting.worst_ns:
         return None
@@ -79,9 +80,9 @@ def _by_operator(waiting: IdleTime) -> PlanBuilding | None:
         "cuDNN" if "cudnn" in name else "MIOpen",
         name,
         int(slow.sum()),
-        int(np.median(taken[slow])),
+        int(median_of(taken[slow])),
         len(others),
-        int(np.median(others)),
+        int(median_of(others)),
     )
 
 
@@ -106,4 +107,4 @@ def _by_loaded_code(waiting: IdleTime) -> PlanBuilding | None:
         return None
     attention = named(trace, following[built], lambda each: _ATTENTION.search(each) is not None)
     who = "cuDNN's attention" if attention.all() else "cuDNN"
-    return PlanBuilding(who, "", len(taken), int(np.median(taken)))
+    return PlanBuilding(who, "", len(taken), int(median_of(taken)))

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from parsers.model import EventKind
+from parsers.model.arrays import median_of
 from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import Call
@@ -58,7 +59,7 @@ def warm_up(analysis: Analysis) -> WarmUp | None:
         warm, steady = [step for step in steps if not step.steady], [step for step in steps if step.steady]
         if not warm or not steady:
             continue
-        usual = float(np.median([step.duration for step in steady]))
+        usual = float(median_of([step.duration for step in steady]))
         warm = [step for step in warm if step.start < steady[0].start and step.duration > usual]
         if not warm:
             continue

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from parsers.model.arrays import BOOL, I8, I32, I64
+from parsers.model.arrays import BOOL, I8, I32, I64, distinct_values
 from parsers.model.late.regex import regex
 from parsers.model.memory import AFTER, BEFORE, Allocations, Frame, Memory
 from parsers.model.names.source_files import is_own_file
@@ -86,7 +86,7 @@ def kinds_of(memory: Memory) -> I8:
     of_optimizer = (mine & _IS_OPTIMIZER) > 0
     if trains:
         of_backward = backward & ~forward
-        is_gradient = np.isin(held.size, np.unique(held.size[placed])) | _outlives(
+        is_gradient = np.isin(held.size, distinct_values(held.size[placed])) | _outlives(
             held, held.start[of_optimizer]
         )
         assign(of_backward, Kind.TEMPORARIES)

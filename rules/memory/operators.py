@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from parsers.model import BOOL, I8, I64, EventKind, Trace
+from parsers.model.arrays import distinct_values
 from parsers.model.memory import AFTER, BEFORE, Memory
 from parsers.model.names.per_name import named
 from rules.analysis.arithmetic.innermost import Innermost
@@ -54,7 +55,7 @@ def threads_of(trace: Trace, memory: Memory) -> I64:
         if other is memory or not unknown.any() or not (other.allocations.thread >= 0).any():
             continue
         theirs = other.allocations
-        for device in np.unique(table.device[unknown]).tolist():
+        for device in distinct_values(table.device[unknown]).tolist():
             mine = np.flatnonzero(unknown & (table.device == device))
             known = np.flatnonzero((theirs.thread >= 0) & (theirs.device == device))
             same = _same_allocation(
@@ -120,10 +121,10 @@ def kinds_by_operators(trace: Trace, memory: Memory) -> I8:
 def _threads(trace: Trace, memory: Memory, thread: I64) -> list[tuple[int | None, int]]:
     """Rank and number of every thread that asked for memory."""
     ranks = sorted(
-        {trace.devices[each].rank for each in np.unique(memory.allocations.device).tolist()},
+        {trace.devices[each].rank for each in distinct_values(memory.allocations.device).tolist()},
         key=lambda each: each or 0,
     )
-    return [(rank, number) for rank in ranks for number in np.unique(thread[thread >= 0]).tolist()]
+    return [(rank, number) for rank in ranks for number in distinct_values(thread[thread >= 0]).tolist()]
 
 
 def _of_rank(trace: Trace, memory: Memory, rank: int | None) -> BOOL:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from parsers.model import I64, Array, Counter, Trace, derived
+from parsers.model.arrays import distinct_values, median_of
 from parsers.model.late.dataclass import dataclass
 from parsers.model.memory import Memory
 from parsers.model.names.steps import step_number
@@ -42,7 +43,7 @@ def growth(ends: Sequence[int], time: I64, held: Array, peak: float) -> Growth:
     per_step = 0
     if len(ends) >= MIN_STEPS:
         more = np.diff(after[1:] if len(ends) > MIN_STEPS else after)
-        least, usual = float(more.min()), float(np.median(more))
+        least, usual = float(more.min()), float(median_of(more))
         agree = len(more) >= FEW_DIFFERENCES or least >= MIN_AGREEMENT * float(more.max())
         if usual > MIN_GROWTH * peak and least >= MIN_STEADINESS * usual and agree:
             per_step = round(float(more.mean()))
@@ -57,7 +58,7 @@ def step_ends(analysis: Analysis, rank: int | None, memory: Memory | None) -> tu
     ]
     if not ranges:
         return ()
-    usual = float(np.median([end - start for start, end in ranges]))
+    usual = float(median_of([end - start for start, end in ranges]))
     return tuple(end for start, end in ranges if end - start >= _MIN_STEP * usual)
 
 
@@ -81,7 +82,7 @@ def memory_of(analysis: Analysis) -> tuple[MemorySummary, ...]:
     trace = analysis.trace
     found: dict[int, MemorySummary] = {}
     for memory in sorted(trace.memory, key=lambda each: not each.frames):  # those with stacks tell most
-        for device in np.unique(memory.allocations.device).tolist():
+        for device in distinct_values(memory.allocations.device).tolist():
             if device not in found:
                 found[device] = _of_allocations(analysis, memory, device)
     for device in range(len(trace.devices)):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from parsers.model.arrays import median_of
 from parsers.model.late.regex import regex
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
@@ -186,7 +187,7 @@ def _by_collective(analysis: Analysis, columns: CollectiveColumns, device: int) 
         everybody = _TOKENS.search(longest) or any(map(_TOKENS.search, names))
         return _OF_EXPERTS if everybody else _OF_NEIGHBOURS
     sizes = columns.bytes[columns.bytes > 0]
-    if len(sizes) and float(np.median(sizes)) < SMALL_BYTES:
+    if len(sizes) and float(median_of(sizes)) < SMALL_BYTES:
         return JOIN_MESSAGES
     if inside.sum() >= MANY * max(analysis.steps_in_window, 1) and not is_training(analysis):
         return _OF_ACTIVATIONS

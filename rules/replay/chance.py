@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from parsers.model.arrays import BOOL, F64
+from parsers.model.arrays import BOOL, F64, distinct_values, median_of, percentile_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, measure, union
 from rules.replay.host import HostNodes
@@ -63,17 +63,17 @@ def by_chance(analysis: Analysis, host: HostNodes, cost: F64) -> tuple[F64, F64]
         shape = len(often), -1
         calls, records = host.call[mine].reshape(shape), host.written.records[mine].reshape(shape)
         took = operators[mine].reshape(shape)
-        usual = np.median(took, axis=0)
+        usual = median_of(took, axis=0)
         longer = np.maximum(took - usual, 0.0)
-        same = (calls == calls[0]) & (records == np.median(records, axis=0))
+        same = (calls == calls[0]) & (records == median_of(records, axis=0))
         odd = same & (took > SLOW * usual) & (longer >= MIN_NS)
         each = np.maximum(host.gap[mine] + cost[mine], 1.0).reshape(shape)
         whole = each.sum(axis=1)
-        quick = float(np.percentile(whole, QUICK_PERCENTILE))
+        quick = float(percentile_of(whole, QUICK_PERCENTILE))
         slow = whole > SLOW_STEP * quick
-        usually = np.percentile(each, QUICK_PERCENTILE, axis=0)
+        usually = percentile_of(each, QUICK_PERCENTILE, axis=0)
         times = each / usually
-        slower = np.median(times, axis=1, keepdims=True)
+        slower = median_of(times, axis=1)[:, None]
         elsewhere = np.where(times > FAR_SLOWER * slower, each - usually, 0.0).max(axis=1)
         slow &= (slower[:, 0] > SLOW_CALLS) & (elsewhere < MOSTLY * (whole - quick))
         lost = np.where(same & slow[:, None], 1.0 - quick / whole[:, None], 0.0).ravel()
@@ -89,12 +89,12 @@ def _stops(gaps: F64, same: BOOL) -> F64:
 
     None where all are in one step, or in fewer than ``MIN_STOPS`` places: the program may do something there.
     """
-    usual = np.median(gaps, axis=0)
+    usual = median_of(gaps, axis=0)
     longer = gaps - usual
     stopped = same & (longer >= MIN_NS) & (longer <= MAX_STOP_NS) & (gaps > FAR_SLOWER * usual)
     stopped &= np.count_nonzero(longer >= MIN_NS, axis=0) == 1
     steps, places = np.nonzero(stopped)
-    places = np.unique(places)
+    places = distinct_values(places)
     apart = 1 + np.count_nonzero(np.diff(places) >= APART) if len(places) else 0
-    is_chance = apart >= MIN_STOPS and len(np.unique(steps)) > 1
+    is_chance = apart >= MIN_STOPS and len(distinct_values(steps)) > 1
     return np.where(stopped, longer, 0.0) if is_chance else np.zeros(gaps.shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, EventKind
-from parsers.model.arrays import rows_by
+from parsers.model.arrays import distinct_values, percentile_of, rows_by, without
 from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import named
@@ -143,7 +143,7 @@ def device_nodes(analysis: Analysis, spans: tuple[Span, ...], host: HostNodes) -
 def _alone(device: I64, start: I64, end: I64, computes: BOOL) -> F64:
     """For each operation that computes, the union of those of its device as a part of their sum; 0 for others."""
     found = np.zeros(len(device))
-    for each in np.unique(device).tolist():
+    for each in distinct_values(device).tolist():
         mine = computes & (device == each)
         whole = int((end - start)[mine].sum())
         found[mine] = length(union(start[mine], end[mine])) / max(whole, 1)
@@ -241,12 +241,12 @@ def _latency(launched: I64, returned: I64, start: I64, reach: F64, device: I64) 
     """
     whole = (start - launched).astype(np.float64)
     found = whole.copy()
-    for each in np.unique(device).tolist():
+    for each in distinct_values(device).tolist():
         mine = device == each
         idle = mine & (reach < launched)
         usual = USUAL_LATENCY_NS
         if np.count_nonzero(idle) >= ENOUGH_IDLE:
-            usual = float(np.percentile(whole[idle], IDLE_LATENCY_PERCENTILE))
+            usual = float(percentile_of(whole[idle], IDLE_LATENCY_PERCENTILE))
             usual = min(max(usual, 0.0), MAX_LATENCY_NS)
         since_free = start[mine] - reach[mine]
         with_its_call = (start[mine] <= returned[mine] + usual) & (since_free > HELD_NS)
@@ -269,22 +269,22 @@ def _dependencies(
     """Pairs of operations of different streams of one device of which the second waits for the first."""
     pairs = [np.empty((0, 2), np.int64)]
     launched = host.start[launch]
-    for each in np.unique(device).tolist():
+    for each in distinct_values(device).tolist():
         mine = np.flatnonzero(device == each)
-        if len(np.unique(stream[mine])) < 2:
+        if len(distinct_values(stream[mine])) < 2:
             continue
         held = mine[start[mine] - ready[mine] > HELD_NS]
         nearly = np.maximum(HANDED_OVER_NS, HANDED_OVER_SHARE * (start[held] - ready[held]))
         ended = _just_ended(mine, held, nearly, stream, start, end, launched)
         pairs.append(ended)
         at_once = start[ended[:, 1]] - end[ended[:, 0]] <= HANDED_OVER_NS
-        left = np.setdiff1d(held, ended[at_once | ~communicates[ended[:, 1]], 1])
+        left = without(held, ended[at_once | ~communicates[ended[:, 1]], 1])
         running = _still_running(mine[~communicates[mine]], left, stream, start, end)
         last, one = running[:, 0], running[:, 1]
         in_last_blocks = end[last] - start[one] <= LAST_BLOCKS * (end[last] - start[last])
         pairs.append(running[~communicates[one] | in_last_blocks])
         pairs.append(_event_waits(analysis, host, mine, launch, stream, start, end))
-    found = np.unique(np.concatenate(pairs), axis=0)
+    found, _ = np.unique(np.concatenate(pairs), axis=0, return_index=True)
     return found[:, 0], found[:, 1]
 
 
@@ -335,7 +335,7 @@ def _event_waits(
         times = np.sort(trace.events.start[waits])
         if not len(times) or not len(own):
             continue
-        after = np.unique(np.searchsorted(host.start[launch[own]], times, side="right"))
+        after = distinct_values(np.searchsorted(host.start[launch[own]], times, side="right"))
         after = after[(after > 0) & (after < len(own))]
         streams = stream[own]
         changes = np.concatenate(([0], np.cumsum(streams[1:] != streams[:-1])))

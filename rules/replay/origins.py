@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import I64, Attribute, EventKind, derived
+from parsers.model.arrays import distinct_values
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
@@ -37,7 +38,7 @@ def calling_frames(analysis: Analysis) -> I64:
     table, (events, which) = analysis.trace.events, _called(analysis)
     found = np.full(len(events), -1, np.int64)
     thread = analysis.threads.of_events(events)
-    for each in np.unique(thread[thread >= 0]).tolist():
+    for each in distinct_values(thread[thread >= 0]).tolist():
         mine = thread == each
         found[mine] = program_frames(analysis, each).around(*table.spans(events[mine]))
     return np.asarray(found[which])

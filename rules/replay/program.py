@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.model.arrays import F64, I64
+from parsers.model.arrays import F64, I64, distinct_values
 from parsers.model.late.dataclass import dataclass
 from rules.replay.device import DeviceNodes
 from rules.replay.host import HostNodes
@@ -179,7 +179,7 @@ class Program:
         """Raises NoOrder where the recorded times contradict one another."""
         waiting = np.flatnonzero(waits.target >= 0)
         segment, first_segment = _segments(host, waits)
-        kept = np.unique(np.concatenate((waits.target[waiting], device.depends)))
+        kept = distinct_values(np.concatenate((waits.target[waiting], device.depends)))
         group = _groups(device, segment, kept)
         first = np.flatnonzero(np.append(True, group[1:] != group[:-1])) if len(group) else group
         last = np.append(first[1:], len(group)) - 1 if len(group) else group

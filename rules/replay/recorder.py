@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.model.arrays import F64, I64
+from parsers.model.arrays import F64, I64, distinct_values, median_of
 from parsers.model.lanes import EventKind
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import named
@@ -78,11 +78,13 @@ def _frame_ns(analysis: Analysis, spans: tuple[Span, ...], host: HostNodes) -> f
         if len(frames) > MAX_FRAMES:
             frames = frames[table.start[frames] < np.partition(table.start[frames], MAX_FRAMES)[MAX_FRAMES]]
         lanes = table.lane[frames]
-        between += [_between_nested(analysis, frames[lanes == lane]) for lane in np.unique(lanes).tolist()]
+        between += [
+            _between_nested(analysis, frames[lanes == lane]) for lane in distinct_values(lanes).tolist()
+        ]
     found = np.concatenate(between) if between else np.empty((0, 2), np.int64)
     if len(found) < ENOUGH_FRAMES:
         return USUAL_FRAME_NS
-    return FRAME_FACTOR * float(np.median(found, axis=0).sum())
+    return FRAME_FACTOR * float(median_of(found, axis=0).sum())
 
 
 def _between_nested(analysis: Analysis, frames: I64) -> I64:

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Attribute, CopyKind, MemoryKind, Trace
-from parsers.model.arrays import rows_by
+from parsers.model.arrays import distinct_values, median_of, rows_by
 from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import WORK_CALLS, Call
@@ -64,7 +64,7 @@ def waits_of(analysis: Analysis, host: HostNodes, device: DeviceNodes) -> Waits:
     returns = np.where(bound, host.end - ended, 0.0)
     bound |= carried
     cost = np.where(bound & waited, np.minimum(host.cost, COST_NS), host.cost)
-    usual = float(np.median(returns[bound & ~carried])) if (bound & ~carried).any() else 0.0
+    usual = float(median_of(returns[bound & ~carried])) if (bound & ~carried).any() else 0.0
     returns = np.where(waited & (~bound | carried), np.maximum(usual, 0.0), returns)
     return Waits(target, returns, cost, bound, carried)
 
@@ -176,7 +176,7 @@ class _Span:
         every = np.concatenate(
             [
                 self.trace.operations_of_device(each)
-                for each in np.unique(device.device[self.operations]).tolist()
+                for each in distinct_values(device.device[self.operations]).tolist()
             ]
         )
         calls = self.trace.links.launch_of(every)
@@ -193,7 +193,7 @@ class _Span:
         place[self.by_launch] = np.arange(len(self.by_launch))
         known = found >= 0
         depth = (
-            int(np.median(own[known] - place[found[known]])) if known.any() else int(np.median(outstanding))
+            int(median_of(own[known] - place[found[known]])) if known.any() else int(median_of(outstanding))
         )
         wrapped = own - depth + len(self.by_launch)
         early = ~known & (own < depth) & (wrapped >= 0) & (wrapped < len(self.by_launch))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import F64
+from parsers.model.arrays import median_of
 from parsers.model.names.calls import WORK_CALLS
 from rules.replay.replay import Replay
 
@@ -39,7 +40,7 @@ def part_of_all_ranks(replay: Replay) -> F64:
     calls = np.append(calls, np.zeros(-len(calls) % spans)).reshape(-1, spans)
     part = np.ones_like(calls)
     for mine in range(spans):
-        others = np.median(np.delete(calls, mine, axis=1), axis=1)
+        others = median_of(np.delete(calls, mine, axis=1), axis=1)
         more = (calls[:, mine] > MIN_MORE * others) & (calls[:, mine] - others >= MIN_MORE_CALLS)
         part[more, mine] = others[more] / calls[more, mine]
     return np.asarray(part[place, span])

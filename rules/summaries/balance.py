@@ -6,7 +6,7 @@ from math import lgamma
 
 import numpy as np
 
-from parsers.model.arrays import F64
+from parsers.model.arrays import F64, distinct_values
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.ranks.groups import EXPERT
 from rules.analysis.ranks.lateness import Lateness
@@ -34,7 +34,7 @@ def imbalance_of(lateness: Lateness) -> Imbalance | None:
     expert = next((each for each in lateness.dimensions if each.kind == EXPERT), None)
     like = lateness.stage
     ratio = np.ones(blocks.shape)
-    for each in np.unique(like).tolist():
+    for each in distinct_values(like).tolist():
         here = like == each
         mean = np.nanmean(blocks[here], axis=0)
         ratio[here] = blocks[here] / np.where(mean > 0, mean, 1.0)

@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from parsers.model.arrays import median_of, without
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.ranks.late import Ranks
 from rules.analysis.ranks.patterns import LOUD
@@ -95,7 +96,7 @@ class ManyRanksDiagnosis(Ranks[ManyRanks]):
                 CostlyRank(
                     row=row,
                     cost_ns=int(total[row] / cost.shape[1]),
-                    late_ns=max(int(np.median(late[row, steps])), 0),
+                    late_ns=max(int(median_of(late[row, steps])), 0),
                     latest_in=int(latest[row]),
                     reasons=self.reasons(np.array([row]), steps),
                 )
@@ -106,10 +107,10 @@ class ManyRanksDiagnosis(Ranks[ManyRanks]):
     def typical(self) -> int:
         """A row that nothing is wrong with: its own time in the steps is the median's; -1 without rows."""
         own = self.lateness.own.sum(axis=1) if self.lateness.own.shape[1] else self.run.parts.sum(axis=1)
-        fine = np.setdiff1d(np.arange(len(own)), np.array(self.late, np.int64))
+        fine = without(np.arange(len(own)), np.array(self.late, np.int64))
         if not len(fine):
             return -1
-        return int(fine[np.abs(own[fine] - np.median(own[fine])).argmin()])
+        return int(fine[np.abs(own[fine] - median_of(own[fine])).argmin()])
 
     @property
     def slowest(self) -> int:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from parsers.model.arrays import I64
+from parsers.model.arrays import I64, distinct_values, median_of
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.ranks.groups import NODE, Dimension
 from rules.analysis.ranks.late import CollectiveRow
@@ -49,7 +49,7 @@ def slow_links(
     for each in timed:
         alike.setdefault(_sends(each), []).append(each.bus_bandwidth)
     usual = {
-        sends: float(np.median(speeds)) for sends, speeds in alike.items() if len(speeds) >= ALIKE_GROUPS
+        sends: float(median_of(speeds)) for sends, speeds in alike.items() if len(speeds) >= ALIKE_GROUPS
     }
     slow = [
         SlowLink("", each.rows, each, usual[_sends(each)], 1)
@@ -66,7 +66,7 @@ def slow_links(
         replace(
             links[0],
             name=name,
-            rows=np.unique(np.concatenate([each.rows for each in links])),
+            rows=distinct_values(np.concatenate([each.rows for each in links])),
             groups=len(links),
         )
         for name, links in found.items()
@@ -80,7 +80,7 @@ def _sends(speed: CollectiveRow) -> tuple[str, int, int]:
 def _name(run: ManyRanks, rows: I64, node: I64 | None, slow: list[SlowLink]) -> str:
     """The node that all slow groups touch where there is exactly one, or the ranks themselves."""
     if node is not None:
-        nodes = np.unique(node[rows])
+        nodes = distinct_values(node[rows])
         if len(nodes) == 1:
             return f"inside {run.rows[int(rows[0])].node}"
         shared = set(nodes.tolist())

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import I64, Array, EventKind, Progress, Trace
+from parsers.model.arrays import distinct_values
 from parsers.model.events import of_kinds
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, length, of_pairs, union
@@ -47,7 +48,7 @@ def summary_of(analysis: Analysis, diagnosis: Diagnosis) -> RankSummary:
         "step.end": np.array([step.end for step in analysis.steps], np.int64),
         "step.steady": np.array([step.steady for step in analysis.steps], np.uint8),
     }
-    edges = np.unique(np.concatenate((columns["step.start"], columns["step.end"], analysis.window)))
+    edges = distinct_values(np.concatenate((columns["step.start"], columns["step.end"], analysis.window)))
     for number, device in enumerate(devices):
         time = replace(analysis.time(device), idle=_idle(analysis, device))
         states = DeviceStates.of(time).coarse(edges)

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, ProcessGroup, Quality
+from parsers.model.arrays import median_of
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.arithmetic.intervals import Intervals
 from rules.analysis.idle.causes import Cause
@@ -82,8 +83,8 @@ class ManyRanks(RunOfRanks):
         steady = [(start[kept], end[kept]) for start, end, kept in self.steps_of_member if kept.any()]
         if steady:
             return (
-                int(np.median([start.min() for start, _ in steady])),
-                int(np.median([end.max() for _, end in steady])),
+                int(median_of([start.min() for start, _ in steady])),
+                int(median_of([end.max() for _, end in steady])),
             )
         spans = [
             (first + placed.shift, last + placed.shift)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from parsers.model.arrays import F64
+from parsers.model.arrays import F64, median_of
 from parsers.model.late.dataclass import dataclass
 from rules.comparison.step_times import StepRatio, StepTimes, ratio_of_blocks, ratio_of_runs
 
@@ -100,7 +100,7 @@ def step_times(blocks: Sequence[Block], of: Sequence[Block]) -> StepTimes:
     """The time of a step in each of some blocks, ns; for a usual batch where batches differ in the blocks ``of``."""
     if not have_different_sizes(of):
         return StepTimes(np.array([block.ns / block.steps for block in blocks], np.float64))
-    usual = float(np.median([block.elements / block.steps for block in of]))
+    usual = float(median_of([block.elements / block.steps for block in of]))
     return StepTimes(np.array([block.ns / block.elements * usual for block in blocks], np.float64))
 
 
@@ -149,7 +149,7 @@ def _without_drift(
 
 def _spread_out(logs: F64, spread: float, more: F64) -> StepTimes:
     """Times that lie so many times as far from their median, and more."""
-    middle = np.median(logs)
+    middle = median_of(logs)
     return StepTimes(np.exp(middle + spread * (logs - middle) + more))
 
 

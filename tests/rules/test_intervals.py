@@ -9,7 +9,8 @@ import numpy.typing as npt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.analysis.arithmetic.ascending_search import among, last_not_after
+from parsers.model.arrays import among
+from rules.analysis.arithmetic.ascending_search import last_not_after
 from rules.analysis.arithmetic.intervals import (
     Intervals,
     complement,

@@ -79,6 +79,7 @@ NOT_NEEDED = (
     "parsers.ncu.pages",
     "viewer.remote.far",
     "tarfile",
+    "numpy.ma.core",
 )
 
 

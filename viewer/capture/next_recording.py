@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, I64, EventKind, Trace
+from parsers.model.arrays import distinct_values
 from parsers.model.names.kernels import base_name
 from rules import Finding
 from rules.findings.category import NextRecording
@@ -39,7 +40,7 @@ def kernel_recording(trace: Trace, event: int) -> CaptureRequest:
     kernels = events.of_kind(EventKind.KERNEL)
     kernels = kernels[_same_process(trace, event)[events.lane[kernels]]]
     name = base_name(trace.name(event))
-    names = np.unique(events.name[kernels])
+    names = distinct_values(events.name[kernels])
     alike = names[[base_name(trace.strings[each]) == name for each in names]]
     same = kernels[np.isin(events.name[kernels], alike)]
     launched = _launch_times(trace, same)

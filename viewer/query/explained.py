@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from parsers.model.arrays import distinct_values
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.devices import short_device_name
 from parsers.model.units import base_unit, duration, how_many, percent
@@ -163,7 +162,7 @@ def _alike(memory: DeviceMemory, row: MemoryRow) -> str:
     """What the allocations of a row have in common."""
     table = memory.memory.allocations
     if row.column == "stack":
-        stacks = np.unique(table.stack[row.members])
+        stacks = distinct_values(table.stack[row.members])
         known = ", ".join(map(str, stacks[stacks >= 0].tolist()))
         told = [f"stack IN ({known})"] * bool(known) + ["stack IS NULL"] * bool((stacks < 0).any())
         return f"({' OR '.join(told)})"

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from parsers.model import I64, Trace
+from parsers.model.arrays import distinct_values
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration
 from viewer.timeline.geometry.derived import ABOVE_ALL, Derived, derived_row
@@ -98,5 +99,5 @@ def overlay_lane(overlay: Overlay) -> Derived:
         None,
         HEIGHT,
         recorded=True,
-        events=np.unique(overlay.event[overlay.event >= 0]),
+        events=distinct_values(overlay.event[overlay.event >= 0]),
     )

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from parsers.model import BOOL, GPU_WORK, I64, Trace
+from parsers.model.arrays import distinct_values
 from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.devices import device_name
@@ -127,7 +128,7 @@ def area_table(
         key: I64 = table.lane[events].astype(np.int64)
         labels: Sequence[str] = [lane_words(lane, trace) for lane in trace.lanes]
     elif by == "family" and analysis is not None:
-        used = np.unique(name)
+        used = distinct_values(name)
         labels = sorted({analysis.families[index].label for index in used.tolist()})
         number = np.zeros(int(used[-1]) + 1 if len(used) else 1, np.int64)
         number[used] = [labels.index(analysis.families[index].label) for index in used.tolist()]

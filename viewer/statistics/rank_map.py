@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from parsers.model.arrays import BOOL, F64, I64
+from parsers.model.arrays import BOOL, F64, I64, median_of
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import duration, quantity, size
 from rules.analysis.ranks.late import Ranks
@@ -154,7 +154,7 @@ def by_similarity(shade: F64) -> I64:
     plane = np.stack([np.einsum("ri,i->r", centred, each) for each in (first, second)], axis=1)
     # Rows near the middle have no angle of their own: they follow after all that stand out.
     far = np.hypot(plane[:, 0], plane[:, 1])
-    clear = far > np.median(far) * 3
+    clear = far > median_of(far) * 3
     return np.lexsort((np.arctan2(plane[:, 1], plane[:, 0]), ~clear))
 
 

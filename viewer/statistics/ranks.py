@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parsers.model import Trace
+from parsers.model.arrays import median_of
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, length, union
@@ -86,7 +87,7 @@ def _lateness(ranks: Ranks[RecordedRun], row: int) -> tuple[float, float]:
     longest = np.maximum.reduceat(meetings.duration, meetings.first[:-1])
     after_first = longest[meetings.meeting[mine]] - meetings.duration[mine]
     was_last = meetings.last[meetings.meeting[mine]] == mine
-    return float(was_last.mean()), float(np.median(after_first))
+    return float(was_last.mean()), float(median_of(after_first))
 
 
 def _collectives(trace: Trace, ranks: Ranks[RecordedRun]) -> pd.DataFrame:

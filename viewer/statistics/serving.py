@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parsers.model import F64, I64, Trace
+from parsers.model.arrays import distinct_values, median_of
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind, engine_steps
 from rules.analysis.inference.phases import Phase, held_up_ns, phases_of
@@ -94,10 +95,10 @@ def _step_table(engine: EngineSteps, plateau: int | None) -> tuple[pd.DataFrame,
         of_prompts = prompt_rate(engine.of_kind(kind)) if kind is StepKind.PREFILL else None
         add(f"{kind.name.lower()} steps", np.flatnonzero(engine.kind == kind), of_prompts)
     decode = engine.kind == StepKind.DECODE
-    for batch in np.unique(engine.decoded[decode & (engine.decoded > 0)]).tolist():
+    for batch in distinct_values(engine.decoded[decode & (engine.decoded > 0)]).tolist():
         remark = "plateau begins" if batch == plateau else ""
         members = np.flatnonzero(decode & (engine.decoded == batch))
-        median = float(np.median(taken[members]))
+        median = float(median_of(taken[members]))
         add(f"decode of {batch:,}", members, batch / median * 1e9 if median > 0 else None, remark)
     columns = ["name", "count", "p50", "p90", "p99", "rate", "share", "between", "remark"]
     return pd.DataFrame(rows, columns=columns), tuple(of_row)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Trace
+from parsers.model.arrays import distinct_values
 from parsers.model.units import duration
 from rules.analysis.idle.causes import Cause
 from rules.analysis.inference.course import course_of
@@ -90,7 +91,9 @@ def request_lanes(
         return int(phases.request[pieces[row][offset]])
 
     told_of = f"{shown:,} of {len(requests):,}" if shown < len(requests) else f"{shown:,}"
-    sorting = f"by {order.value}" if len(np.unique(phases.request)) <= MAX_ROWS else "where there is room"
+    sorting = (
+        f"by {order.value}" if len(distinct_values(phases.request)) <= MAX_ROWS else "where there is room"
+    )
     pitch = next(px for most, px in PITCH.items() if rows <= most)
     return [
         Derived(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parsers.model import Trace
+from parsers.model.arrays import median_of
 from rules.analysis.analysis import Analysis
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def step_table(trace: Trace, analysis: Analysis) -> pd.DataFrame:
     }
     length = np.array([step.end - step.start for step in steps], np.int64)
     steady = length[[index for index, step in enumerate(steps) if step.steady]]
-    median = float(np.median(steady if len(steady) else length)) if len(length) else 0.0
+    median = float(median_of(steady if len(steady) else length)) if len(length) else 0.0
     of_ranks = len({step.rank for step in steps}) > 1
     return pd.DataFrame(
         {

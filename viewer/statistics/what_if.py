@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parsers.model import I64, EventKind, Trace
+from parsers.model.arrays import distinct_values
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.kernels import kernel_name
 from parsers.model.names.steps import engine_step
@@ -81,7 +82,7 @@ def _ghost(trace: Trace, step: Simulation, outcome: Outcome) -> Derived:
     after = step.after
     families = {
         name: classify(trace.strings[name]).family.label
-        for name in np.unique(trace.events.name[after.event]).tolist()
+        for name in distinct_values(trace.events.name[after.event]).tolist()
     }
     labels = sorted(set(families.values()))
     color_of_name = np.zeros(len(trace.strings), np.int64)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import BOOL, I64, Attribute, Trace
+from parsers.model.arrays import distinct_values
 from rules.analysis.analysis import Analysis
 from viewer.tables.table import Column
 
@@ -105,7 +106,7 @@ def steps_at(analysis: Analysis, ranks: Integers, times: I64) -> pd.arrays.Integ
     steps = analysis.steps
     own = optional([step.rank for step in steps])
     bounds = np.array([(step.start, step.end) for step in steps], np.int64).reshape(-1, 2)
-    for rank in np.unique(own).tolist():
+    for rank in distinct_values(own).tolist():
         mine = np.flatnonzero(own == rank)
         mine = mine[np.argsort(bounds[mine, 0], kind="stable")]
         rows = np.flatnonzero(ranks == rank) if rank >= 0 else np.arange(len(times))

@@ -9,6 +9,7 @@ import numpy as np
 from PySide6.QtGui import QColor
 
 from parsers.model import I64, U8, U32, LaneKind, Trace
+from parsers.model.arrays import distinct_values
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.idle.causes import Cause
 from viewer.appearance import theme
@@ -70,7 +71,9 @@ class EventColors:
         name = row.name.take(event)
         classes: U8 = known.of_string.take(name)
         if len(classes) and int(classes.max()) == NOT_SEEN:
-            self._learn(known, self.trace.lanes[lane].kind, np.unique(name[classes == NOT_SEEN]).tolist())
+            self._learn(
+                known, self.trace.lanes[lane].kind, distinct_values(name[classes == NOT_SEEN]).tolist()
+            )
             classes = known.of_string[name]
         return classes
 

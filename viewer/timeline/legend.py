@@ -11,6 +11,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QImage, QPainter, QPen
 
 from parsers.model import GPU_LANES
+from parsers.model.arrays import distinct_values
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.idle.causes import Cause
 from viewer.appearance import theme
@@ -54,7 +55,7 @@ def entries(scene: Scene) -> dict[str, list[Entry]]:
                 labels.add(label)
                 known.append(Entry(label, color))
     if scene.idle is not None and len(scene.idle):
-        causes = sorted(set(np.unique(scene.idle.cause).tolist()))
+        causes = sorted(set(distinct_values(scene.idle.cause).tolist()))
         found["Idle GPU"] = [
             Entry(scene.idle.label(Cause(each)), theme.current().cause(each), Cause(each)) for each in causes
         ]

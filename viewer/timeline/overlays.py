@@ -8,7 +8,7 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath, QPen, QRegion
 
-from parsers.model.arrays import I64
+from parsers.model.arrays import I64, distinct_values
 from parsers.model.units import duration, how_many
 from viewer.appearance import theme
 from viewer.appearance.painted_chart import TextCache
@@ -100,7 +100,7 @@ class Overlays:
         places = tuple((each.placed.track.lane, each.top, each.placed.height) for each in lanes)
         now = (self._state.scale, places, *map(id, answers))
         if self._pale[0] != now:
-            self._pale = now, self._others(scene, lanes, np.unique(np.concatenate(answers)))
+            self._pale = now, self._others(scene, lanes, distinct_values(np.concatenate(answers)))
         veil = QColor(theme.current().window)
         veil.setAlpha(OTHERS)
         painter.save()

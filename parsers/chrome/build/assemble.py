@@ -40,7 +40,7 @@ from parsers.model import (
     Rank,
     Trace,
 )
-from parsers.model.arrays import BOOL, I32, I64
+from parsers.model.arrays import BOOL, I32, I64, distinct_values
 from parsers.model.builder import TraceBuilder
 from parsers.model.events import of_kinds
 from parsers.model.names.calls import api_of
@@ -96,7 +96,7 @@ def assemble(
         devices.append(Device(0, npu, rank=header.rank))
     devices += [Device(number, "TPU", rank=header.rank) for number in tpus_of(names)]
     calls = api_of(
-        strings[each] for each in np.unique(table.name[of_kinds(table.kind, EventKind.API)]).tolist()
+        strings[each] for each in distinct_values(table.name[of_kinds(table.kind, EventKind.API)]).tolist()
     )
     maker = LaneMaker(
         builder, names, header.rank, devices, _autograd_threads(columns, strings, table), f"{calls} calls"
@@ -202,7 +202,7 @@ def _steps_to_their_lane(columns: Columns, strings: list[str], table: Table) -> 
     tracks = list(columns.tracks)
     moved = {
         each: columns.tracks[Where.THREAD, LaneKind.STEPS, tracks[each][2], None]
-        for each in np.unique(table.track[steps]).tolist()
+        for each in distinct_values(table.track[steps]).tolist()
     }
     table.track[steps] = np.array([moved[each] for each in table.track[steps].tolist()], np.int32)
 
@@ -211,7 +211,9 @@ def _autograd_threads(columns: Columns, strings: list[str], table: Table) -> fro
     """Threads that run backward operators and are not the main thread."""
     backward = np.fromiter((text.startswith("autograd::engine::") for text in strings), bool, len(strings))
     tracks = list(columns.tracks)
-    found = np.unique(table.track[of_kinds(table.kind, EventKind.CPU_OP) & backward[table.name]]).tolist()
+    found = distinct_values(
+        table.track[of_kinds(table.kind, EventKind.CPU_OP) & backward[table.name]]
+    ).tolist()
     return frozenset(
         (tracks[each][2], tracks[each][3]) for each in found if tracks[each][2] != tracks[each][3]
     )

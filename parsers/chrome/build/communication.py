@@ -8,7 +8,7 @@ from parsers.chrome.build.quarantine import Table
 from parsers.chrome.decode.collect import Columns
 from parsers.chrome.decode.messages import tensor_bytes
 from parsers.model import I32, I64, U8, Attribute, EventKind
-from parsers.model.arrays import rows_by
+from parsers.model.arrays import distinct_values, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.events import of_kinds
 from parsers.model.names.collectives import collective_of, is_collective_kernel
@@ -45,7 +45,7 @@ def complete_collectives(
         wanting, launches = wanting[linked], launch[place[linked]]
         threads = _threads(columns)[table.track]
         _from_nccl_ranges(builder, name, kind)
-        issuers = np.unique(builder.stated(Attribute.MESSAGE_BYTES))
+        issuers = distinct_values(builder.stated(Attribute.MESSAGE_BYTES))
         issuers = issuers[of_kinds(kind[issuers], EventKind.CPU_OP, EventKind.REGION)]
         around = _innermost(launches, issuers, threads, start, start + table.duration)
         for which in _INHERITED:

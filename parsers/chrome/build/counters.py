@@ -12,7 +12,7 @@ from parsers.chrome.decode.memory_samples import CPU, MemoryColumns
 from parsers.chrome.decode.stated import whole_number
 from parsers.chrome.decode.times import INVALID
 from parsers.model import I64, Counter
-from parsers.model.arrays import rows_by
+from parsers.model.arrays import distinct_values, rows_by
 from parsers.model.memory import AFTER, BEFORE, Allocations, Blocks, Lives, Memory
 from parsers.model.units import name_and_unit
 
@@ -74,7 +74,7 @@ def allocations_of(samples: MemoryColumns, maker: LaneMaker) -> Memory | None:
     What a GPU held before the recording and keeps is one allocation of its size, because the first total tells it.
     """
     stated = samples.chosen((samples.device_type != CPU) & (samples.device >= 0) & (samples.address != 0))
-    numbers = np.unique(stated.device).tolist()
+    numbers = distinct_values(stated.device).tolist()
     parts = [_of_device(stated.chosen(stated.device == number), maker.device(number)) for number in numbers]
     if not parts:
         return None

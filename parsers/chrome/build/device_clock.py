@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import GPU_WORK, I64, U8, Effect, EventKind, QualityRecorder
+from parsers.model.arrays import median_of
 from parsers.model.events import of_kinds
 from parsers.model.units import duration as duration_text
 
@@ -27,7 +28,7 @@ def move_device_clock(start: I64, kind: U8, events: I64, correlation: I64, quali
     if not found.any():
         return
     delay = start[operation[found]] - start[launch[place[found]]]
-    median = int(np.median(delay))
+    median = int(median_of(delay))
     if -APART_NS < median < LATEST_START_NS:
         return
     shift = -int(np.percentile(delay, 1, method="lower"))

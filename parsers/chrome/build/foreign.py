@@ -11,7 +11,7 @@ from parsers.chrome.build.quarantine import Table
 from parsers.chrome.decode.categories import Where
 from parsers.chrome.decode.collect import Columns
 from parsers.model import BOOL, I64, Effect, EventKind, LaneKind
-from parsers.model.arrays import rows_by
+from parsers.model.arrays import distinct_values, rows_by
 from parsers.model.late.regex import regex
 from parsers.model.nesting import depths, parents
 from parsers.model.quality import BETWEEN_EVENTS, GPU_OPERATORS, IN_ROWS
@@ -171,7 +171,7 @@ def _set_waits_aside(columns: Columns, strings: list[str], table: Table, mine: I
     waiting = mine[set_aside]
     table.kind[waiting] = EventKind.GPU_SYNC
     aside = np.arange(len(tracks), dtype=np.int32)
-    for number in np.unique(table.track[waiting]).tolist():
+    for number in distinct_values(table.track[waiting]).tolist():
         _, _, device, stream = tracks[number]
         aside[number] = columns.tracks[Where.STREAM, LaneKind.OTHER, device, stream]
     table.track[waiting] = aside[table.track[waiting]]
@@ -250,7 +250,7 @@ def claim_calls(columns: Columns, strings: list[str], table: Table) -> None:
     mine = np.flatnonzero((table.kind == EventKind.OTHER) & named[table.name])
     tracks = list(columns.tracks)
     target = np.arange(len(tracks), dtype=np.int32)
-    for number in np.unique(table.track[mine]).tolist():
+    for number in distinct_values(table.track[mine]).tolist():
         where, lane, pid, tid = tracks[number]
         if where is Where.THREAD and lane is LaneKind.OTHER:
             target[number] = columns.tracks[Where.THREAD, LaneKind.CUDA_API, pid, tid]

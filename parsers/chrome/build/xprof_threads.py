@@ -9,6 +9,7 @@ from parsers.chrome.build.quarantine import Table
 from parsers.chrome.decode.categories import Where
 from parsers.chrome.decode.collect import Columns
 from parsers.model import GPU_WORK, Attribute, EventKind, LaneKind
+from parsers.model.arrays import distinct_values
 from parsers.model.events import of_kinds
 from parsers.xprof.call_threads import PLACES, HostEvent, frame_name, host_events, owners_of_calls
 
@@ -34,7 +35,9 @@ def claim_host_events(columns: Columns, names: Names, strings: list[str], table:
     if not len(table.track):
         return
     mine = np.flatnonzero(on_host[table.track] & (table.kind == EventKind.OTHER))
-    operations = {strings[name] for name in np.unique(table.name[of_kinds(table.kind, *GPU_WORK)]).tolist()}
+    operations = {
+        strings[name] for name in distinct_values(table.name[of_kinds(table.kind, *GPU_WORK)]).tolist()
+    }
     distinct, which = np.unique(table.name[mine], return_inverse=True)
     kinds = host_events([strings[name] for name in distinct.tolist()], operations)[which]
     is_call = np.isin(mine, _having(table, Attribute.CORRELATION))
@@ -65,7 +68,7 @@ def _having(table: Table, which: Attribute) -> np.ndarray:
 def _move(columns: Columns, table: Table, events: np.ndarray, lane: LaneKind, kind: EventKind) -> None:
     tracks = list(columns.tracks)
     target = np.arange(len(tracks), dtype=np.int32)
-    for number in np.unique(table.track[events]).tolist():
+    for number in distinct_values(table.track[events]).tolist():
         where, _, pid, tid = tracks[number]
         target[number] = columns.tracks[where, lane, pid, None if lane is LaneKind.STEPS else tid]
     table.kind[events] = kind

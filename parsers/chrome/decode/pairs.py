@@ -13,6 +13,7 @@ from parsers.chrome.decode.categories import PROFILER_PROCESSES, REGION, Where, 
 from parsers.chrome.decode.collect import INSTANTS, Columns, Instant, Part
 from parsers.chrome.decode.times import INVALID
 from parsers.model import Effect, EventKind, LaneKind
+from parsers.model.arrays import distinct_values
 from parsers.model.late.dataclass import dataclass
 
 _BEGINS = frozenset({"b", "S"})
@@ -146,7 +147,7 @@ def _add(
     name = np.array([columns.names[each.name] for each, _ in ranges], np.int32)
     row = np.array([each.row for each, _ in ranges], np.int64)
     codes = np.array(kinds, np.uint8)
-    for code in np.unique(codes).tolist():
+    for code in distinct_values(codes).tolist():
         mine = codes == code
         columns.append(
             Part(

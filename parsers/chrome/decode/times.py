@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from msgspec import Raw
 
-from parsers.model.arrays import BOOL, I64
+from parsers.model.arrays import BOOL, I64, distinct_values
 
 INVALID = np.iinfo(np.int64).min  # what stands for a time that is missing or no number
 FARTHEST_NS = 1 << 62
@@ -41,7 +41,7 @@ def nanoseconds(texts: Sequence[Raw]) -> I64:
         places = ends - dots - 1
     elif len(dots):
         token = np.searchsorted(ends, dots)
-        if len(np.unique(token)) != len(dots):
+        if len(distinct_values(token)) != len(dots):
             return _one_by_one(texts)
         places[token] = ends[token] - dots - 1
     if lengths.min() < 1 or np.any(lengths - places > _WHOLE_DIGITS + 1) or places.max() > 3 or b"-" in bare:

@@ -11,6 +11,7 @@ import numpy as np
 from parsers.files.base import Parser, Source, parser
 from parsers.files.texts import utf8
 from parsers.model import F64, Progress, ResultColumn, ResultTable, Trace
+from parsers.model.arrays import median_of, percentile_of
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.results import TimeOf, Totals
@@ -172,7 +173,7 @@ def _of_stamps(found: list[tuple[float, float]]) -> ResultTable:
 def _of_bar(updates: list[re.Match[str]]) -> Iterator[ResultTable]:
     """What the bar says an iteration takes, which it has smoothed: neither the first one nor slow ones are told."""
     took = [float(each["time"] or 0) or 1.0 / (float(each["rate"] or 0) or np.inf) for each in updates]
-    usual = float(np.median(took)) * _S
+    usual = float(median_of(took)) * _S
     if usual:
         rows = tuple((float(each["step"]), s * _S / _MS) for each, s in zip(updates, took, strict=True))
         title = (
@@ -200,8 +201,8 @@ def _of_iterations(sort: _Sort, text: str) -> Iterator[ResultTable]:
 
 def _told(log: str, took: F64, waiting: float | None) -> str:
     """ "Log of timm: an iteration takes 412 ms (median of 250), 3.1 % of it waiting for data"."""
-    usual = float(np.median(took))
-    slow = float(np.percentile(took[1:], 95.0))
+    usual = float(median_of(took))
+    slow = float(percentile_of(took[1:], 95.0))
     said = f"{log}: an iteration takes {duration(usual)} (median of {len(took):,})"
     if waiting is not None and waiting <= 1.0:
         said += f", {percent(waiting)} of it waiting for data"

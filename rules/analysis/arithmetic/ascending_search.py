@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.model.arrays import BOOL, I64
+from parsers.model.arrays import I64
 
 
 def last_not_after(column: I64, times: I64) -> I64:
@@ -20,11 +20,3 @@ def last_not_after(column: I64, times: I64) -> I64:
         return np.asarray(np.searchsorted(between, times, side="right") + (low - 1))
     first = np.searchsorted(times, between, side="left")
     return np.asarray(np.cumsum(np.bincount(first, minlength=len(times))) + (low - 1))
-
-
-def among(values: I64, ascending: I64) -> BOOL:
-    """Whether each value occurs in an ascending column."""
-    if not len(ascending):
-        return np.zeros(len(values), bool)
-    place = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
-    return np.asarray(ascending[place] == values)

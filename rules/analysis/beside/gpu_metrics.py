@@ -11,7 +11,7 @@ from enum import Enum
 import numpy as np
 
 from parsers.model import F64, I64, Counter, EventKind
-from parsers.model.arrays import rows_by
+from parsers.model.arrays import median_of, rows_by
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.analysis import Analysis
 
@@ -152,7 +152,7 @@ def _device_use(analysis: Analysis, device: int, parts: Mapping[Part, Counter]) 
     if not found:
         return None
     by_time = tuple(sorted(found, key=lambda each: -each.time_ns))
-    return DeviceUse(device, int(took.sum()), int(np.median(np.diff(time))), by_time)
+    return DeviceUse(device, int(took.sum()), int(median_of(np.diff(time))), by_time)
 
 
 def _inside_one_kernel(time: I64, start: I64, end: I64) -> tuple[I64, I64]:

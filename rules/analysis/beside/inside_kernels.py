@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import F64, I64, LaneKind, Trace, derived
-from parsers.model.arrays import rows_by
+from parsers.model.arrays import distinct_values, median_of, rows_by
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.kernels import kernel_of_block
 from parsers.model.names.per_name import judged
@@ -29,7 +29,7 @@ class KernelInside:
     @property
     def slowest(self) -> float:
         """The longest time of a warp, over the median one."""
-        median = float(np.median(self.times))
+        median = float(median_of(self.times))
         return float(self.times.max()) / median if median > 0 else 1.0
 
 
@@ -43,7 +43,9 @@ def inside_kernels(trace: Trace) -> tuple[KernelInside, ...]:
     table = trace.events
     warps, part, length = _stretches(trace, events)
     kernels = list(
-        dict.fromkeys(kernel_of_block(trace.strings[each]) for each in np.unique(table.name[warps]).tolist())
+        dict.fromkeys(
+            kernel_of_block(trace.strings[each]) for each in distinct_values(table.name[warps]).tolist()
+        )
     )
     number = {name: index for index, name in enumerate(kernels)}
     kernel = judged(table.name[warps], trace.strings, lambda name: number.get(kernel_of_block(name), -1))
@@ -62,7 +64,7 @@ def inside_kernels(trace: Trace) -> tuple[KernelInside, ...]:
             if ns
         ]
         parts = sorted([*named, ("", float(spent[is_warp].sum()))], key=lambda each: -each[1])
-        units = len({trace.lanes[lane].process for lane in np.unique(table.lane[mine]).tolist()})
+        units = len({trace.lanes[lane].process for lane in distinct_values(table.lane[mine]).tolist()})
         found.append(KernelInside(name, mine, table.duration[mine], units, tuple(parts)))
     return tuple(sorted(found, key=lambda each: -each.whole))
 
@@ -70,7 +72,7 @@ def inside_kernels(trace: Trace) -> tuple[KernelInside, ...]:
 def _stretches(trace: Trace, events: I64) -> tuple[I64, I64, F64]:
     """What warps did as a whole; and for each stretch of time on one lane the innermost event and its length."""
     table = trace.events
-    moments = np.unique(np.concatenate(table.spans(events)))
+    moments = distinct_values(np.concatenate(table.spans(events)))
     begin = table.lane[events].astype(np.int64) * len(moments)
     innermost = Innermost.nested(
         begin + np.searchsorted(moments, table.start[events]),

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from parsers.model import BOOL, I64, EventKind, Trace, derived
+from parsers.model.arrays import distinct_values, median_of, percentile_of, without
 from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
@@ -96,7 +97,7 @@ class CpuTime:
     @cached_property
     def starts_gpu_work(self) -> bool:
         """Whether operators show that a GPU worked, which was not recorded."""
-        names = np.unique(self.trace.events.name[self._operators]).tolist()
+        names = distinct_values(self.trace.events.name[self._operators]).tolist()
         return bool(self.trace.quality.operators_of_an_unrecorded_gpu) or any(
             _OF_A_GPU.search(name) and name != _ASKS_ON_ANY_DEVICE
             for name in map(self.trace.strings.__getitem__, names)
@@ -218,7 +219,7 @@ class CpuTime:
         held_up = interrupted_among(took, usual)
         if not held_up.any():
             return 1.0, 0
-        short = int(np.median((took - usual)[held_up]))
+        short = int(median_of((took - usual)[held_up]))
         usual = np.where(held_up, usual, took)
         brief = usual < short
         return float(took[brief].sum() / max(usual[brief].sum(), 1)), short
@@ -269,7 +270,7 @@ class CpuTime:
     def call_ns(self) -> int:
         """What calling an operator takes that computes hardly anything (ns), with the recorder."""
         took = self.trace.events.duration[self.operators]
-        return min(int(np.percentile(took, TRIVIAL_PERCENTILE)), MAX_CALL_NS) if len(took) else 0
+        return min(int(percentile_of(took, TRIVIAL_PERCENTILE)), MAX_CALL_NS) if len(took) else 0
 
     def overhead_ns(self, *, in_full: bool = False) -> int:
         """What calling operators costs: as long as the shortest ones take, for each, and the short gaps.
@@ -371,7 +372,7 @@ def _busiest(analysis: Analysis, among: Sequence[int]) -> CpuTime | None:
         return None
     found, activity, most = -1, None, 0
     events = collectives_on_cpu(trace)
-    busy = np.setdiff1d(trace.events.of_kind(EventKind.CPU_OP, EventKind.REGION), events)
+    busy = without(trace.events.of_kind(EventKind.CPU_OP, EventKind.REGION), events)
     if not len(busy):
         busy = trace.events.of_kind(EventKind.PYTHON)  # of a profiler that records functions alone
     owner = threads.of_events(busy)

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 
 from parsers.model import BOOL, I64, EventKind, LaneKind, Trace, derived
-from parsers.model.arrays import Array
+from parsers.model.arrays import Array, distinct_values
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import distinct, named
 from parsers.model.names.source_files import (
@@ -156,7 +156,7 @@ def _stretches(trace: Trace, events: I64, own: BOOL) -> tuple[Array, Array, Arra
     All lanes are looked at in one go: each has its own part of an axis on which moments are numbered.
     """
     table = trace.events
-    moments = np.unique(np.concatenate(table.spans(events)))
+    moments = distinct_values(np.concatenate(table.spans(events)))
     begin = table.lane[events].astype(np.int64) * len(moments)
     start = begin + np.searchsorted(moments, table.start[events])
     end = begin + np.searchsorted(moments, table.end[events])

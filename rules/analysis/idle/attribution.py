@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parsers.model import BOOL, I32, I64, U8, Array, Attribute, EventKind, Progress, Trace, derived
+from parsers.model.arrays import among
 from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import BLOCKING, WORK_CALLS, Call, calls_of
 from parsers.model.names.kernels import is_migration
 from parsers.model.threads import side_by_side
-from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import Intervals, complement, contains
 from rules.analysis.idle.blocking import Blockers, blockers

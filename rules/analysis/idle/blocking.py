@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, CopyKind, Trace
+from parsers.model.arrays import in_both
 from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import BLOCKING, Call
@@ -57,13 +58,13 @@ def read_back_calls(trace: Trace, threads: Threads, drivers: list[int]) -> I64:
         found.append(calls[:-1][of_kinds(kind[:-1], Call.COPY) & of_kinds(kind[1:], Call.SYNCHRONIZE)])
     candidates = np.concatenate(found)
     from_device = _launches(trace, Attribute.COPY_KIND, lambda kind: kind == CopyKind.D2H.value)
-    return np.intersect1d(candidates, from_device)
+    return in_both(candidates, from_device)
 
 
 def scalar_read_backs(trace: Trace, calls: I64) -> I64:
     """Those of the copy calls that fetch a single number."""
     small = _launches(trace, Attribute.BYTES, lambda size: (size > 0) & (size <= SCALAR_BYTES))
-    return np.intersect1d(calls, small)
+    return in_both(calls, small)
 
 
 def _launches(trace: Trace, which: Attribute, wanted: Callable[[I64], BOOL]) -> I64:

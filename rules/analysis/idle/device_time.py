@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from parsers.model import BOOL, EventKind, Trace, derived_by
+from parsers.model.arrays import among
 from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
-from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.intervals import EMPTY, Intervals, subtract, union
 from rules.analysis.idle.causes import Cause, IdleTable
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from parsers.model import BOOL, I32, I64, Trace
+from parsers.model.arrays import median_of
 from parsers.model.events import of_kinds
 from rules.analysis.arithmetic.intervals import Intervals, union
 from rules.analysis.idle.blocking import CAN_BLOCK
@@ -44,7 +45,7 @@ def interruptions(trace: Trace, threads: Threads, thread: int, steps: Sequence[S
     often = int((last - first)[alike][0])
     place = first[alike][:, None] + np.arange(often)
     pause = np.maximum(start - before, 0)[place]
-    long = (pause >= MIN_PAUSE_NS) & (pause >= MIN_TIMES_USUAL * np.median(pause, axis=0))
+    long = (pause >= MIN_PAUSE_NS) & (pause >= MIN_TIMES_USUAL * median_of(pause, axis=0))
     whole = sum(each.duration for each, same in zip(steps, alike.tolist(), strict=True) if same)
     rare = np.count_nonzero(long) < MIN_A_STEP * len(long) or 2 * np.count_nonzero(long.any(axis=1)) < len(
         long
@@ -52,7 +53,7 @@ def interruptions(trace: Trace, threads: Threads, thread: int, steps: Sequence[S
     if rare or pause[long].sum() < MIN_SHARE * whole:
         return _NONE
     inside = (trace.events.end[calls] - start)[place]
-    inside_long = (inside >= MIN_PAUSE_NS) & (inside >= MIN_TIMES_USUAL * np.median(inside, axis=0))
+    inside_long = (inside >= MIN_PAUSE_NS) & (inside >= MIN_TIMES_USUAL * median_of(inside, axis=0))
     between, within = place[long], place[inside_long & ~of_kinds(classes[place], *CAN_BLOCK)]
     return union(
         np.concatenate((before[between], start[within])),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from parsers.model import BOOL, I64, EventKind, Trace
-from parsers.model.arrays import ascending, merged
+from parsers.model.arrays import ascending, median_of, merged
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import BLOCKING, WORK_CALLS, Call
 from rules.analysis.arithmetic.ascending_search import last_not_after
@@ -199,5 +199,5 @@ def _longest_launch_pause(launched: I64, least: float) -> float:
     """The longest pause between launches that still is the cost of launching, ns."""
     if len(launched) < ENOUGH_LAUNCHES:
         return least
-    usual = float(np.median(np.diff(launched)))
+    usual = float(median_of(np.diff(launched)))
     return min(max(least, HOST_STRETCH_LAUNCHES * usual), max(least, MAX_STRETCH_NS))

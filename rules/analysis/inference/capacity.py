@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from parsers.model.arrays import median_of
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.inference.engine_steps import EngineSteps
 
@@ -48,7 +49,7 @@ def capacity_of(decode: EngineSteps) -> Capacity | None:
     if len(often) < _MIN_SIZES:
         return None
     taken = (decode.end - decode.start).astype(np.float64)
-    medians = np.array([np.median(taken[which == place]) for place in often.tolist()])
+    medians = np.array([median_of(taken[which == place]) for place in often.tolist()])
     tried, weights = sizes[often].astype(np.float64), np.sqrt(counts[often])
     slope, base = np.polyfit(tried, medians, 1, w=weights).tolist()
     if slope < 0:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from parsers.model import F64, I64, Counter, Trace
+from parsers.model.arrays import distinct_values
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind
@@ -105,7 +106,7 @@ def _held(requests: Requests, steps: EngineSteps) -> Counter | None:
         return None
     first, end = (times[known] + requests.offset_ns for times in (requests.first, requests.end))
     prompt, further = requests.prompt[known], np.maximum(requests.out[known] - 1, 0)
-    grid = np.unique(np.concatenate((first, end, steps.end)).round().astype(np.int64))
+    grid = distinct_values(np.concatenate((first, end, steps.end)).round().astype(np.int64))
     begins, ends = (np.searchsorted(grid, times.round().astype(np.int64)) for times in (first, end))
     slope = further / np.maximum(end - first, 1)
     level, growth = np.zeros((2, len(grid)))

@@ -9,7 +9,7 @@ from enum import IntEnum
 import numpy as np
 
 from parsers.model import BOOL, I64, EventKind, Trace, derived
-from parsers.model.arrays import rows_by
+from parsers.model.arrays import distinct_values, rows_by
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import distinct
@@ -159,7 +159,7 @@ def engine_steps(trace: Trace) -> EngineSteps:
     steps = _steps_named(trace, plain_step)
     told = steps.where((steps.prompts >= 0) & (steps.decoded >= 0))
     for each in (told, steps):
-        if {StepKind.PREFILL, StepKind.DECODE} <= set(np.unique(each.kind).tolist()):
+        if {StepKind.PREFILL, StepKind.DECODE} <= set(distinct_values(each.kind).tolist()):
             return each
     return steps.where(np.zeros(len(steps), bool))
 

@@ -9,6 +9,7 @@ from enum import Enum
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, EventKind, Trace
+from parsers.model.arrays import median_of
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
@@ -174,7 +175,7 @@ def _steps_of_first_tokens(first: F64, steps: EngineSteps) -> tuple[I64, float |
     if not np.ptp(apart) < (prefill.end - prefill.start).min() / 2:
         return found, None
     found[by_first] = prefill.event[step_of]
-    return found, float(np.median(apart))
+    return found, float(median_of(apart))
 
 
 def _by_wall_clock(trace: Trace, zero_ns: int | None, arrival: F64, steps: EngineSteps) -> float | None:

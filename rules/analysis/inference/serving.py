@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import F64, I64, Trace
+from parsers.model.arrays import distinct_values, median_of
 from parsers.model.late.dataclass import dataclass
 from parsers.model.results import REQUEST_LOG_TITLE
 from rules.analysis.inference.engine_costs import EngineCosts, engine_costs
@@ -101,8 +102,8 @@ def prompt_rate(prefill: EngineSteps) -> float | None:
 def _by_batch(decode: EngineSteps) -> dict[int, float]:
     taken = decode.end - decode.start
     return {
-        batch: float(np.median(taken[decode.decoded == batch]))
-        for batch in np.unique(decode.decoded[decode.decoded > 0]).tolist()
+        batch: float(median_of(taken[decode.decoded == batch]))
+        for batch in distinct_values(decode.decoded[decode.decoded > 0]).tolist()
     }
 
 

@@ -11,6 +11,7 @@ from enum import Enum
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Counter, Trace
+from parsers.model.arrays import median_of
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.units import NS_PER_S
@@ -152,7 +153,7 @@ def _first(log: Mapping[str, Counter], names: tuple[str, ...]) -> Counter | None
 
 def _ends(counter: Counter, t1: int) -> I64:
     """Where each value ceases to hold; the last one after the usual interval."""
-    usual = int(np.median(np.diff(counter.time))) if len(counter.time) > 1 else t1
+    usual = int(median_of(np.diff(counter.time))) if len(counter.time) > 1 else t1
     last = min(int(counter.time[-1]) + usual, t1)
     return np.append(counter.time[1:], max(last, int(counter.time[-1])))
 

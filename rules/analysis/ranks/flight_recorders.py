@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, CollectiveState, LaneKind, Trace, derived
-from parsers.model.arrays import rows_by
+from parsers.model.arrays import distinct_values, rows_by
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 
@@ -130,7 +130,7 @@ def columns_of(trace: Trace) -> _Columns:
 @derived
 def recorded_ranks(trace: Trace) -> tuple[int, ...]:
     """The ranks whose dumps are there; -1 for one that does not say which it is."""
-    return tuple(np.unique(trace.lane_rank[trace.events.lane[recorded(trace)]]).tolist())
+    return tuple(distinct_values(trace.lane_rank[trace.events.lane[recorded(trace)]]).tolist())
 
 
 @derived

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from parsers.model.arrays import I64
+from parsers.model.arrays import I64, distinct_values
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from rules.analysis.ranks.run import RunOfRanks
@@ -49,7 +49,7 @@ def dimensions_of(run: RunOfRanks) -> tuple[Dimension, ...]:
 
 
 def _divides(dimension: Dimension, rows: int) -> bool:
-    used = np.unique(dimension.label[dimension.label >= 0])
+    used = distinct_values(dimension.label[dimension.label >= 0])
     return 1 < len(used) < rows
 
 
@@ -61,7 +61,7 @@ def _machines(run: RunOfRanks) -> list[Dimension]:
     place = {node: index for index, node in enumerate(nodes)}
     label = np.array([place[row.node] for row in run.rows], np.int64)
     ids = np.array([run.gpu(row) for row in range(len(run.rows))], np.int64)
-    rails = np.unique(ids)
+    rails = distinct_values(ids)
     return [
         Dimension(NODE, label, tuple(nodes), np.zeros(len(label), np.int64)),
         Dimension(

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from parsers.model.arrays import I64, rows_by
+from parsers.model.arrays import I64, distinct_values, median_of, rows_by, without
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, union
 from rules.analysis.idle.causes import Cause
@@ -76,7 +76,7 @@ class Ranks(Generic[RunType]):
         """Ranks, nodes and groups that are late for reasons of their own, where most of the waiting is for them."""
         started = self.lateness.started
         rows = [each.rows for each in self.patterns if each.kind != PIPELINE]
-        late = np.unique(np.concatenate(rows)) if rows else np.empty(0, np.int64)
+        late = distinct_values(np.concatenate(rows)) if rows else np.empty(0, np.int64)
         if 2 * len(late) > len(started) or started[late].sum() <= MAJORITY * started.sum():
             return ()
         return tuple(late[np.argsort(-started[late], kind="stable")].tolist())
@@ -92,7 +92,7 @@ class Ranks(Generic[RunType]):
     @property
     def others(self) -> I64:
         """The rows that meet the late ones."""
-        return np.setdiff1d(self.run.meetings.with_collectives, self.late)
+        return without(self.run.meetings.with_collectives, self.late)
 
     def course(self, rows: I64) -> Course:
         """In which steps the others wait for these rows."""
@@ -160,7 +160,7 @@ class Ranks(Generic[RunType]):
         slowed = np.maximum(parts[others, COMPUTE] - parts[late, COMPUTE].mean(), 0).mean()
         waited = np.array([length(self.waits(row)) for row in others.tolist()]).mean()
         idle = parts[:, OF_THE_CPU].sum(axis=1)
-        idler = max(float(idle[late].mean() - np.median(idle[others])), 0.0)
+        idler = max(float(idle[late].mean() - median_of(idle[others])), 0.0)
         lost = max(visible, int(min(idler, visible + slowed, waited)))
         clear = any(reason.share >= CLEARLY_MORE for reason in self.reasons(late))
         return lost if clear else min(lost, 2 * self.most_waiting)
@@ -227,7 +227,7 @@ class Ranks(Generic[RunType]):
         for kind, which in found:
             members, about = inside[which], meetings.kinds[kind]
             ranks = about.group_size or int(meetings.size[members].max())
-            transfer = int(np.median(meetings.transfer[members]))
+            transfer = int(median_of(meetings.transfer[members]))
             speed = whole_message(about.collective, about.bytes, ranks) / transfer * 1e9 if transfer else 0.0
             waiting = int(meetings.waited[members].sum() // max(len(meetings.with_collectives), 1))
             first = int(members[0])

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from parsers.model.arrays import F64, I64
+from parsers.model.arrays import F64, I64, distinct_values, median_of
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.ranks.groups import PIPELINE, Dimension, dimensions_of
 from rules.analysis.ranks.run import RunOfRanks
@@ -107,7 +107,7 @@ class Lateness:
             return False
         stated = np.array([kind.group_size for kind in meetings.kinds])[meetings.kind[meetings.first[:-1]]]
         whole = np.maximum(stated, meetings.size)[stated > 1]  # of some only a part may have been recorded
-        smallest = whole.min() if len(whole) else np.median(meetings.size)
+        smallest = whole.min() if len(whole) else median_of(meetings.size)
         return bool(smallest < len(meetings.with_collectives))
 
     @cached_property
@@ -127,18 +127,18 @@ class Lateness:
 def beyond_median(values: I64 | F64, stage: I64) -> F64:
     """(rows, steps): each value less the median of the rows of its stage in the same step."""
     found = np.zeros(values.shape)
-    for each in np.unique(stage).tolist():
+    for each in distinct_values(stage).tolist():
         here = stage == each
-        found[here] = values[here] - np.median(values[here], axis=0)
+        found[here] = values[here] - median_of(values[here], axis=0)
     return found
 
 
 def above_noise(late: F64, stage: I64) -> F64:
     """``late``, with 0 where it is no more than ranks of the same stage differ from one another in that step."""
     found = np.zeros(late.shape)
-    for each in np.unique(stage).tolist():
+    for each in distinct_values(stage).tolist():
         here = stage == each
-        spread = np.median(np.abs(late[here]), axis=0)
+        spread = median_of(np.abs(late[here]), axis=0)
         found[here] = np.where(late[here] > NOISE * spread, late[here], 0.0)
     return found
 

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Progress
-from parsers.model.arrays import rows_by
+from parsers.model.arrays import distinct_values, rows_by
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.arithmetic.intervals import Intervals, clip, measure
 from rules.analysis.ranks.collectives import CollectiveKind
@@ -209,7 +209,7 @@ def meetings_of(
         transferring[mine] = measure(exposed, until[mine], end[mine])
     return Meetings(
         entry.kinds, first, order, row, start, end, entry.kind[order], entry.step[order], waiting, transferring,
-        in_window, rows, np.unique(entry.row),
+        in_window, rows, distinct_values(entry.row),
     )  # fmt: skip
 
 

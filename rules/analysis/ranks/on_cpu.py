@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from parsers.model import I64, Attribute, Progress, derived
+from parsers.model.arrays import distinct_values, without
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.cpu_time import CpuTime, collectives_on_cpu, cpu_time_of_rank
@@ -47,7 +48,7 @@ class RanksOnCpu:
     @property
     def others(self) -> I64:
         """The rows that meet the late one."""
-        return np.setdiff1d(self.meetings.with_collectives, [self.late])
+        return without(self.meetings.with_collectives, [self.late])
 
     @cached_property
     def lost_to_late(self) -> int:
@@ -120,7 +121,7 @@ def ranks_on_cpu(analysis: Analysis) -> RanksOnCpu | None:
         return None
     of_lane = [lane.rank for lane in trace.lanes]
     found: dict[int | None, CpuTime] = {}
-    for lane in np.unique(trace.events.lane[events]).tolist():
+    for lane in distinct_values(trace.events.lane[events]).tolist():
         time = cpu_time_of_rank(analysis, of_lane[lane])
         if time is None or not time.is_all:
             return None

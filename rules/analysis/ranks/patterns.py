@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.model.arrays import BOOL, F64, I64
+from parsers.model.arrays import BOOL, F64, I64, distinct_values, in_both, median_of
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.ranks.groups import NODE, PIPELINE, RANK, Dimension
 from rules.analysis.ranks.lateness import Lateness, above_noise
@@ -71,7 +71,7 @@ def patterns_of(lateness: Lateness) -> tuple[Pattern, ...]:
     if not len(run.step_numbers):
         return ()
     left = above_noise(lateness.late, lateness.stage)
-    usual = float(np.median(run.by_step.sum(axis=2)))
+    usual = float(median_of(run.by_step.sum(axis=2)))
     left[left < MIN_SHARE * usual] = 0.0
     found: list[Pattern] = []
     stages = _late_stages(lateness, usual)
@@ -106,7 +106,7 @@ def _largest(lateness: Lateness, left: F64) -> Pattern | None:
             rows = np.flatnonzero(np.isin(dimension.label, alike))
             best = _Group(whole, dimension.kind, _called(dimension, alike), rows, common[alike].mean(axis=0))
     steps = np.flatnonzero(best.common > LOUD * best.common.max())
-    late = int(np.median(left[np.ix_(best.rows, steps)]))
+    late = int(median_of(left[np.ix_(best.rows, steps)]))
     return Pattern(best.kind, best.name, best.rows, late, course_of(steps, left.shape[1]))
 
 
@@ -125,7 +125,7 @@ def _common(dimension: Dimension, left: F64) -> F64:
     """(labels, steps): how late all but a quarter of each label's rows are at least."""
     found = np.zeros((len(dimension.names), left.shape[1]))
     late = np.flatnonzero(left.any(axis=1))
-    for label in np.unique(dimension.label[late]).tolist():
+    for label in distinct_values(dimension.label[late]).tolist():
         members = dimension.members(label) if label >= 0 else late[:0]
         if len(members) > 1:
             place = int(TOGETHER * (len(members) - 1))
@@ -157,14 +157,14 @@ def _late_stages(lateness: Lateness, usual: float) -> list[Pattern]:
     if pipeline is None:
         return []
     own = np.array(
-        [np.median(lateness.own[pipeline.members(label)], axis=0) for label in range(len(pipeline.names))]
+        [median_of(lateness.own[pipeline.members(label)], axis=0) for label in range(len(pipeline.names))]
     )
     beyond = own - np.quantile(own, 0.5, axis=0, method="lower")
     label = int(beyond.sum(axis=1).argmax())
     steps = np.flatnonzero(beyond[label] >= MIN_SHARE * usual)
-    if len(steps) < ALWAYS * own.shape[1] or np.median(beyond[label]) < NOTEWORTHY_STAGE * usual:
+    if len(steps) < ALWAYS * own.shape[1] or median_of(beyond[label]) < NOTEWORTHY_STAGE * usual:
         return []
-    late = int(np.median(beyond[label][steps]))
+    late = int(median_of(beyond[label][steps]))
     course = course_of(steps, own.shape[1])
     return [Pattern(PIPELINE, pipeline.names[label], pipeline.members(label), late, course)]
 
@@ -177,7 +177,7 @@ def parties_of(lateness: Lateness, rows: tuple[int, ...]) -> tuple[Party, ...]:
     chosen = np.array(rows, np.int64)
     for dimension in sorted(lateness.dimensions, key=lambda dimension: dimension.kind != NODE):
         labels = dimension.label[chosen]
-        for label in np.unique(labels[labels >= 0]).tolist():
+        for label in distinct_values(labels[labels >= 0]).tolist():
             members = dimension.members(label)
             if len(members) > 1 and _alike(members, chosen):
                 return (Party(f"{dimension.names[label]} ({len(members)} ranks)", chosen),)
@@ -190,5 +190,5 @@ MAX_NAMED = 3
 
 
 def _alike(members: I64, chosen: I64) -> bool:
-    both = len(np.intersect1d(members, chosen))
+    both = len(in_both(members, chosen))
     return both >= (1 - TOGETHER) * max(len(members), len(chosen))

@@ -8,7 +8,7 @@ from enum import Enum, auto
 
 import numpy as np
 
-from parsers.model.arrays import BOOL, F64, I64
+from parsers.model.arrays import BOOL, F64, I64, median_of, without
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.lateness import Lateness
@@ -64,11 +64,7 @@ def reasons_of(lateness: Lateness, rows: I64, late: I64, steps: I64 | None = Non
     others = next(
         (
             each
-            for each in (
-                np.setdiff1d(like, [*rows, *late]),
-                np.setdiff1d(like, rows),
-                np.setdiff1d(every, rows),
-            )
+            for each in (without(like, [*rows, *late]), without(like, rows), without(every, rows))
             if len(each)
         ),
         every[:0],
@@ -78,7 +74,7 @@ def reasons_of(lateness: Lateness, rows: I64, late: I64, steps: I64 | None = Non
     time = run.parts if steps is None else run.by_step[:, steps].sum(axis=1)
     whole = max(run.window_ns if steps is None else float(time[rows].sum(axis=1).mean()), 1)
     count = max(run.steps_in_window if steps is None else len(steps), 1)
-    more = time[rows].mean(axis=0) - np.median(time[others], axis=0)
+    more = time[rows].mean(axis=0) - median_of(time[others], axis=0)
     kinds = [Reason(Why.COMPUTES), Reason(Why.COPIES), *(Reason(Why.IDLE, cause=each) for each in OF_ITS_OWN)]
     parts = [COMPUTE, COPIES, *(FIRST_IDLE + each for each in OF_ITS_OWN)]
     found = [
@@ -137,7 +133,7 @@ def times_as_long(run: RunOfRanks, row: int, others: I64) -> float:
         _, here, there = np.intersect1d(mine.name, found.name, assume_unique=True, return_indices=True)
         for which, column in enumerate((found.count, found.time, found.blocks)):
             theirs[which, index, here] = column[there]
-    usual_count, usual_time, usual_blocks = np.median(theirs, axis=1)
+    usual_count, usual_time, usual_blocks = median_of(theirs, axis=1)
     same = _alike(mine.count, usual_count) & _alike(mine.blocks, usual_blocks) & (mine.blocks > 0)
     if mine.time[same].sum() < MIN_MATCHED * mine.time.sum() or not usual_time[same].sum():
         return 0.0

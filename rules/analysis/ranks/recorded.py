@@ -10,13 +10,12 @@ from functools import cached_property
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Attribute, Counter, EventKind, ProcessGroup, derived, derived_by
-from parsers.model.arrays import rows_by
+from parsers.model.arrays import among, distinct_values, rows_by
 from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.devices import short_device_name
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.ascending_search import among
 from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.intervals import Intervals, measure
 from rules.analysis.gpu.inside_window import operations
@@ -52,7 +51,7 @@ class RecordedRun(RunOfRanks):
     def rows(self) -> tuple[Row, ...]:
         devices = self.analysis.trace.devices
         known = {each.rank: each for each in self.analysis.trace.ranks}
-        with_work = sorted({*self.analysis.active_devices, *np.unique(self.columns.device).tolist()})
+        with_work = sorted({*self.analysis.active_devices, *distinct_values(self.columns.device).tolist()})
         ranks = [devices[each].rank for each in with_work]
         members = {rank: number for number, rank in enumerate(dict.fromkeys(ranks))}
         stated = [known.get(rank) if rank is not None else None for rank in ranks]
@@ -172,7 +171,7 @@ def step_numbers(analysis: Analysis, columns: CollectiveColumns) -> I64:
     launch = trace.links.launch_of(columns.event)
     at = np.where(launch >= 0, trace.events.start[np.maximum(launch, 0)], columns.start)
     found = np.full(len(columns.event), -1, np.int64)
-    for device in np.unique(columns.device).tolist():
+    for device in distinct_values(columns.device).tolist():
         rank = trace.devices[device].rank
         mine = [step for step in analysis.steps if step.rank == rank]
         if not mine:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.model.arrays import I64, U8
+from parsers.model.arrays import I64, U8, distinct_values
 from parsers.model.late.dataclass import dataclass
 from rules.analysis.arithmetic.intervals import Intervals
 from rules.analysis.idle.causes import Cause
@@ -66,7 +66,7 @@ class DeviceStates:
         cells = max(most // PARTS - len(edges), 1)
         inside = edges[(edges > self.edge[0]) & (edges < self.edge[-1])]
         grid = np.linspace(self.edge[0], self.edge[-1], cells + 1).astype(np.int64)
-        bounds = np.unique(np.concatenate((grid, inside)))
+        bounds = distinct_values(np.concatenate((grid, inside)))
         lengths = self.within(bounds[:-1], bounds[1:])
         edge = np.append(self.edge[0], self.edge[0] + np.cumsum(lengths.ravel()))
         part = np.tile(np.arange(PARTS, dtype=np.uint8), len(lengths))

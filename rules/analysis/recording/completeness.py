@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, CopyKind, EventKind, Trace, derived
-from parsers.model.arrays import ascending, stable_order
+from parsers.model.arrays import ascending, median_of, stable_order
 from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
@@ -167,7 +167,7 @@ def is_sample(trace: Trace) -> bool:
     if len(numbers) < MIN_LAUNCHES:
         return False
     reach = (numbers[-1] - numbers[0]) / len(numbers)
-    return bool(np.median(np.diff(numbers)) >= MIN_APART and reach >= MIN_REACH)
+    return bool(median_of(np.diff(numbers)) >= MIN_APART and reach >= MIN_REACH)
 
 
 def _by_outermost(trace: Trace, launches: I64, linked: BOOL) -> tuple[I64, BOOL]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from parsers.model import GPU_WORK, I64, EventKind, Trace, derived
-from parsers.model.arrays import BOOL, F64, I32, Array, merged
+from parsers.model.arrays import BOOL, F64, I32, Array, among, distinct_values, median_of, merged
 from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import WORK_CALLS, calls_of, runs_a_kernel
@@ -125,7 +125,7 @@ def _impossible_durations(trace: Trace) -> Iterator[OtherUnit]:
             yield OtherUnit(f"durations of {whole}{part}", "any that are possible")
             continue
         # first launches load code, which takes a thousand times as long
-        timed &= ~np.isin(found, first_launches(trace))
+        timed &= ~among(found, distinct_values(first_launches(trace)))
         if decades := _two_sorts(events.name[found][timed], took[timed]):
             yield OtherUnit(f"durations of some {part}", "the others of the same names", decades)
 
@@ -168,7 +168,7 @@ def _other_ranks(trace: Trace) -> Iterator[OtherUnit]:
     kernels = _evenly(trace.events.of_kind(EventKind.KERNEL))
     rank_of_lane = trace.lane_rank
     rank = rank_of_lane[trace.events.lane[kernels]] if len(kernels) else kernels
-    ranks = np.unique(rank)
+    ranks = distinct_values(rank)
     if len(ranks) < 2:
         return
     took = np.log10(np.maximum(trace.events.end[kernels] - trace.events.start[kernels], 1))
@@ -179,8 +179,8 @@ def _other_ranks(trace: Trace) -> Iterator[OtherUnit]:
         apart = []
         for name, mine in usual[each].items():
             theirs = [usual[other][name] for other in usual if other != each and name in usual[other]]
-            apart += [mine - float(np.median(theirs))] if theirs else []
-        decades = _whole(float(np.median(apart)), SAME_DURATIONS) if len(apart) >= MIN_NAMES else 0
+            apart += [mine - float(median_of(theirs))] if theirs else []
+        decades = _whole(float(median_of(apart)), SAME_DURATIONS) if len(apart) >= MIN_NAMES else 0
         if decades and (len(ranks) > 2 or each == ranks[-1]):
             yield OtherUnit(
                 f"rank {each}", "the other ranks" if len(ranks) > 2 else f"rank {ranks[0]}", decades

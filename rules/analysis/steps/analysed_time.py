@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import I64, EventKind, Trace
+from parsers.model.arrays import median_of
 from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import Call, calls_of
@@ -84,8 +85,8 @@ def analysed_time(trace: Trace, steady: tuple[Step, ...]) -> AnalysedTime:
             [step for step, of in zip(steady, ranks, strict=True) if of == rank]
             for rank in sorted(set(ranks))
         ]
-        start = int(np.median([min(step.start for step in steps) for steps in mine]))
-        end = int(np.median([max(step.end for step in steps) for steps in mine]))
+        start = int(median_of([min(step.start for step in steps) for steps in mine]))
+        end = int(median_of([max(step.end for step in steps) for steps in mine]))
         if max(map(len, mine)) > 1 or len(mine) > 1:
             worked = trace.events.start[operations], trace.events.end[operations]
             unused = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import I64, EventKind, Trace
+from parsers.model.arrays import distinct_values
 from parsers.model.events import of_kinds
 from parsers.model.late.regex import regex
 from parsers.model.names.calls import Call, calls_of
@@ -55,7 +56,7 @@ def calls_of_first_pass(trace: Trace) -> I64:
     calls = trace.events.of_kind(EventKind.API)
     kept = len(trace.events.of_kind(EventKind.CPU_OP)) > 0
     asked = calls[calls_of(trace)[trace.events.name[calls]] == Call.ALLOCATE] if kept else calls[:0]
-    found: I64 = np.unique(np.concatenate((slow_first_calls(trace), first_launches(trace), asked)))
+    found: I64 = distinct_values(np.concatenate((slow_first_calls(trace), first_launches(trace), asked)))
     return found
 
 

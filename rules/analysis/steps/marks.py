@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from parsers.model import BOOL, I64, EventKind, Trace
-from parsers.model.arrays import rows_by
+from parsers.model.arrays import distinct_values, median_of, rows_by
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
@@ -33,13 +33,13 @@ def cycles_of_regions(trace: Trace, lanes: BOOL) -> tuple[I64, I64, I64] | None:
     ]
     regions = trace.events.by_start(regions)
     of_lanes = [regions[rows] for _, rows in rows_by(trace.events.lane[regions])]
-    on_lanes = Tally(name for mine in of_lanes for name in np.unique(trace.events.name[mine]).tolist())
+    on_lanes = Tally(name for mine in of_lanes for name in distinct_values(trace.events.name[mine]).tolist())
     best: tuple[I64, I64, I64] | None = None
     for mine in of_lanes:
         names = trace.events.name[mine]
         firsts = np.flatnonzero(names == names[0])
-        period = int(np.median(np.diff(firsts))) if len(firsts) > 1 else 0
-        if len(firsts) < MIN_CYCLES or period < 2 or len(np.unique(names)) < 2:
+        period = int(median_of(np.diff(firsts))) if len(firsts) > 1 else 0
+        if len(firsts) < MIN_CYCLES or period < 2 or len(distinct_values(names)) < 2:
             continue
         if np.mean(names[period:] == names[:-period]) < MIN_MATCH or (best and len(firsts) <= len(best[0])):
             continue

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, CopyKind, EventKind, Trace
+from parsers.model.arrays import distinct_values, median_of
 from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
@@ -36,7 +37,7 @@ def rounds_of(begins: I64, counts: I64, starts: I64, ends: I64, trains: bool) ->
     if whole < 2 * MIN_ROUNDS - 1:
         return none
     lasted, waits = np.diff(starts), starts[1:] - ends[:-1]
-    usual = float(np.median(lasted))
+    usual = float(median_of(lasted))
     long = waits >= max(LONG * float(np.sort(waits)[-(MIN_ROUNDS - 1)]), usual)
     marks = np.unique(np.stack((counts[:whole], long)), axis=1, return_inverse=True)[1].ravel()
     for length in range(2, len(begins) // MIN_ROUNDS + 1):
@@ -44,11 +45,11 @@ def rounds_of(begins: I64, counts: I64, starts: I64, ends: I64, trains: bool) ->
             break
     else:
         return none
-    common = float(np.median(counts[:whole]))
+    common = float(median_of(counts[:whole]))
     unlike = np.abs(counts[:whole] - common) + long * common
     phases = np.array([unlike[phase::length].mean() for phase in range(length)])
     odd = np.arange(int(phases.argmax()), whole, length)
-    enough = np.median(counts[odd]) < LESS * common if trains else np.median(lasted[odd]) >= ODD_TIME * usual
+    enough = median_of(counts[odd]) < LESS * common if trains else median_of(lasted[odd]) >= ODD_TIME * usual
     found: I64 = np.append(0, odd + 1) if odd[0] + 1 == length else odd + 1
     found = found[found < len(begins)]
     return found if enough and len(found) >= MIN_ROUNDS else none
@@ -121,7 +122,7 @@ def _regular_marks(words: I64) -> list[tuple[float, int, I64]]:
     order = np.argsort(inverse, kind="stable")
     first = np.cumsum(counts) - counts
     found = []
-    for count in np.unique(counts).tolist():
+    for count in distinct_values(counts).tolist():
         if not MIN_CYCLES <= count <= len(words) // 2:
             continue
         mine = np.flatnonzero(counts == count)
@@ -130,7 +131,7 @@ def _regular_marks(words: I64) -> list[tuple[float, int, I64]]:
         if not len(places):
             continue
         spacing = np.diff(places, axis=1)
-        usual = np.median(spacing, axis=1)
+        usual = median_of(spacing, axis=1)
         spread = np.quantile(np.abs(spacing - usual[:, None]), OF_SPACINGS, axis=1) / usual
         chosen = int(np.lexsort((places[:, 0], np.round(spread, 3)))[0])
         found.append((float(spread[chosen]), len(places), places[chosen].astype(np.int64)))
@@ -144,7 +145,7 @@ def _judged(kinds: I64, begins: I64) -> Cycles | None:
         return None
     cycle = np.searchsorted(begins, np.arange(len(kinds)), side="right")  # 0 is what comes before the first
     held = np.bincount(cycle * variety + kinds, minlength=(count + 1) * variety).reshape(count + 1, variety)
-    usual = np.median(held[2:count] if count > MIN_CYCLES else held[1:count], axis=0)
+    usual = median_of(held[2:count] if count > MIN_CYCLES else held[1:count], axis=0)
     in_common = np.minimum(held, usual).sum(axis=1)
     alike = in_common / np.maximum(np.maximum(held, usual).sum(axis=1), 1)
     sizes = held.sum(axis=1)
@@ -206,7 +207,7 @@ def _rounds(trace: Trace, order: I64, begins: I64, length: int) -> tuple[I64, in
     found = rounds_of(begins, counts, starts, ends, bool(optimizes.any()))
     if not len(found):
         return begins, length
-    return begins[found], int(np.median(np.diff(begins[found])))
+    return begins[found], int(median_of(np.diff(begins[found])))
 
 
 def _of_busiest_device(trace: Trace, operations: I64) -> I64:
@@ -250,8 +251,8 @@ def _served_side_by_side(trace: Trace, order: I64) -> bool:
 def _on_streams_of_their_own(trace: Trace, order: I64, begins: I64) -> bool:
     """Whether no two cycles share a stream: the same work is handed to several streams, which is one step at most."""
     cycle = np.searchsorted(begins, np.arange(begins[0], len(order)), side="right")
-    used = np.unique(cycle.astype(np.int64) << 32 | trace.events.lane[order[begins[0] :]])
-    return len(begins) > 1 and len(np.unique(used & 0xFFFFFFFF)) == len(used)
+    used = distinct_values(cycle.astype(np.int64) << 32 | trace.events.lane[order[begins[0] :]])
+    return len(begins) > 1 and len(distinct_values(used & 0xFFFFFFFF)) == len(used)
 
 
 def _is_step(trace: Trace, order: I64, cycles: Cycles) -> bool:
@@ -294,7 +295,7 @@ def _waits_between(trace: Trace, order: I64, cycles: Cycles) -> bool:
     """Whether most idle time of a typical cycle lies at one place."""
     wait = _waits(trace, order)
     places = cycles.begins[:-1, None] + np.arange(cycles.length)
-    usual = np.median(wait[np.minimum(places, len(order) - 1)], axis=0)
+    usual = median_of(wait[np.minimum(places, len(order) - 1)], axis=0)
     return bool(usual.max() > 0 and usual.max() >= MAJORITY * usual.sum())
 
 
@@ -317,7 +318,7 @@ def _cut_at_longest_wait(trace: Trace, order: I64, kinds: I64, cycles: Cycles) -
     least = round(NEARLY_ALL * length)
     shifts = np.arange(-_common(kinds, begins, -1, length), _common(kinds, begins[:-1], 1, length) + 1)
     complete = (begins[:, None] + shifts + least <= len(order)).sum(axis=0)
-    wait = np.median(_waits(trace, order)[begins[:-1, None] + shifts], axis=0)
+    wait = median_of(_waits(trace, order)[begins[:-1, None] + shifts], axis=0)
     chosen: I64 = begins + shifts[np.lexsort((np.abs(shifts), -wait, -complete))[0]]
     last = np.isin(kinds[chosen[-1] : chosen[-1] + length], kinds[chosen[-2] : chosen[-2] + length]).sum()
     return chosen if last >= least else chosen[:-1]
@@ -347,7 +348,7 @@ def _are_layers(trace: Trace, cycles: int) -> bool:
     lanes, names = trace.events.lane[ranges].astype(np.int64), trace.events.name[ranges]
     of_layers = np.array([_LAYER.search(text) is not None for text in trace.strings], bool)[names]
     counts = np.unique(lanes[of_layers] << 32 | names[of_layers], return_counts=True)[1]
-    return len(counts) > 1 and float(np.median(counts)) < MAJORITY * cycles
+    return len(counts) > 1 and float(median_of(counts)) < MAJORITY * cycles
 
 
 def _in_one_module(trace: Trace, order: I64, begins: I64) -> bool:

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from parsers.model import BOOL, I64, EventKind, Trace
-from parsers.model.arrays import merged, stable_order
+from parsers.model.arrays import distinct_values, median_of, merged, stable_order
 from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.calls import Call, calls_of
@@ -66,7 +66,7 @@ class Step:
 def find_steps(trace: Trace, thresholds: Thresholds = DEFAULTS) -> tuple[Step, ...]:
     """The steps of every rank, by rank and time; none where nothing repeats."""
     found: list[Step] = []
-    for rank in np.unique(trace.lane_rank).tolist():
+    for rank in distinct_values(trace.lane_rank).tolist():
         found += _steps_of_rank(trace, rank, thresholds[WARM_UP_RATIO])
     return tuple(found)
 
@@ -237,7 +237,7 @@ def _edges(trace: Trace, events: I64) -> tuple[I64, I64]:
     starts, ends = trace.events.start[events], trace.events.end[events].copy()
     if len(events) > 1 and (starts[1:] < ends[:-1]).any():
         ends[:-1] = np.minimum(ends[:-1], starts[1:])
-        ends[-1] = min(ends[-1], starts[-1] + int(np.median(np.diff(starts))))
+        ends[-1] = min(ends[-1], starts[-1] + int(median_of(np.diff(starts))))
     return starts, ends
 
 
@@ -347,7 +347,7 @@ def _last_warm(times: I64, warm_up_ratio: float) -> int:
 
     A program may compile again in its third step. Where a later step is about as slow, it is no warm-up.
     """
-    usual = float(np.median(times[len(times) // 2 :]))
+    usual = float(median_of(times[len(times) // 2 :]))
     last = -1
     for index in np.flatnonzero(times[: (len(times) + 1) // 2] > warm_up_ratio * usual).tolist():
         if index - last > (2 if last >= 0 else 1):

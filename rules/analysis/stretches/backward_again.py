@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, EventKind, Trace, derived
+from parsers.model.arrays import distinct_values, median_of, without
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
@@ -49,7 +50,7 @@ def backward_again(analysis: Analysis) -> BackwardAgain:
     sequence = trace.attribute(Attribute.SEQUENCE, functions, -1)
     gathers = named(trace, functions, lambda name: name.endswith(_GATHERS))
     numbered = operators[trace.attribute(Attribute.SEQUENCE, operators, -1) >= 0]
-    numbered = np.setdiff1d(numbered, functions)
+    numbered = without(numbered, functions)
     numbered = numbered[trace.attribute(Attribute.FORWARD_THREAD, numbered, 0) == 0]
     once = (sequence >= 0) & ~gathers & ~_holding(trace, functions, numbered)
     if not once.any():
@@ -69,7 +70,7 @@ def backward_again(analysis: Analysis) -> BackwardAgain:
     adds = operators[named(trace, operators, _ADDS.__eq__)]
     if not gathering.any() or not _holding(trace, functions[gathering], adds).all():
         return NONE
-    return BackwardAgain(np.sort(functions[again | gathering]), int(np.median(counts[counts > 1])))
+    return BackwardAgain(np.sort(functions[again | gathering]), int(median_of(counts[counts > 1])))
 
 
 def _graph_nodes(trace: Trace, functions: I64, sequence: I64) -> I64:
@@ -81,7 +82,7 @@ def _graph_nodes(trace: Trace, functions: I64, sequence: I64) -> I64:
     thread = trace.attribute(Attribute.FORWARD_THREAD, functions, -1)
     name, rank = table.name[functions], ranks[table.lane[functions]]
     step = np.zeros(len(functions), np.int64)
-    for each in np.unique(rank).tolist():
+    for each in distinct_values(rank).tolist():
         of_rank = np.sort(table.start[updates[ranks[table.lane[updates]] == each]])
         step[rank == each] = np.searchsorted(of_rank, table.start[functions[rank == each]])
     _, found = np.unique(np.stack((rank, step, thread, sequence, name)), axis=1, return_inverse=True)
@@ -91,7 +92,7 @@ def _graph_nodes(trace: Trace, functions: I64, sequence: I64) -> I64:
 def _holding(trace: Trace, functions: I64, operators: I64) -> BOOL:
     """Inside which functions one of the operators begins."""
     table, found = trace.events, []
-    for lane in np.unique(table.lane[functions]).tolist():
+    for lane in distinct_values(table.lane[functions]).tolist():
         of_lane = functions[table.lane[functions] == lane]
         found.append(Innermost.of(trace, of_lane).at(table.start[operators[table.lane[operators] == lane]]))
     return np.isin(functions, np.concatenate(found))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from parsers.model import EventKind, Trace
+from parsers.model.arrays import distinct_values
 from parsers.model.names.per_name import named
 from rules.analysis.arithmetic.intervals import union
 from rules.analysis.names.regions import is_optimizer_step
@@ -23,4 +22,4 @@ def _count(trace: Trace, wanted: Callable[[str], bool]) -> int:
     ranges = trace.events.of_kind(EventKind.REGION)
     mine = ranges[named(trace, ranges, wanted)]
     lanes = trace.events.lane[mine]
-    return sum(len(union(*trace.events.spans(mine[lanes == lane]))[0]) for lane in np.unique(lanes))
+    return sum(len(union(*trace.events.spans(mine[lanes == lane]))[0]) for lane in distinct_values(lanes))

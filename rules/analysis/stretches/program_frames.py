@@ -6,6 +6,7 @@ import numpy as np
 
 import resources
 from parsers.model import EventKind, Trace, derived
+from parsers.model.arrays import distinct_values
 from parsers.model.derived import derived_by
 from parsers.model.late.regex import regex
 from parsers.model.names.source_files import frame_parts, is_own_frame
@@ -39,7 +40,9 @@ def program_script(trace: Trace) -> str | None:
     """
     table = trace.events
     frames = table.of_kind(*FRAMES)
-    parts = {name: frame_parts(trace.strings[name]) for name in np.unique(table.name[frames]).tolist()}
+    if not len(frames):
+        return ""
+    parts = {name: frame_parts(trace.strings[name]) for name in distinct_values(table.name[frames]).tolist()}
     if any("/" in file or "\\" in file for _, file, _ in parts.values()):
         return None
     own = [

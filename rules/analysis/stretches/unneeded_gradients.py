@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, EventKind, Trace, derived
+from parsers.model.arrays import distinct_values, without
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
@@ -58,7 +59,7 @@ def _of_rank(analysis: Analysis, rank: int | None, operators: I64, functions: I6
         return NONE
     operators = operators[np.isin(table.lane[operators], lanes)]
     forward = operators[trace.attribute(Attribute.SEQUENCE, operators, -1) >= 0]
-    if len(np.setdiff1d(table.lane[forward], table.lane[functions])) > 1:
+    if len(without(table.lane[forward], table.lane[functions])) > 1:
         return NONE  # numbers of several threads are no order
     functions = functions[np.lexsort((table.start[functions], table.lane[functions]))]
     sequence, gathers = _sequences(trace, functions)
@@ -97,7 +98,7 @@ def _adding(trace: Trace, operators: I64, functions: I64) -> BOOL:
     table = trace.events
     adds = operators[named(trace, operators, _ADDS.__eq__)]
     found = []
-    for lane in np.unique(table.lane[functions]).tolist():
+    for lane in distinct_values(table.lane[functions]).tolist():
         of_lane = functions[table.lane[functions] == lane]
         found.append(Innermost.of(trace, of_lane).at(table.start[adds[table.lane[adds] == lane]]))
     return np.isin(functions, np.concatenate(found))

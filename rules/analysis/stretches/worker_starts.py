@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, I64, EventKind, derived_by
+from parsers.model.arrays import median_of
 from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import named
@@ -88,7 +89,7 @@ def worker_starts(analysis: Analysis, thread: int) -> WorkerStarts:
     if not len(first):
         return _NONE
     took = table.duration[fetches]
-    usual = int(np.median(np.delete(took, fetched))) if len(fetched) < len(fetches) else 0
+    usual = int(median_of(np.delete(took, fetched))) if len(fetched) < len(fetches) else 0
     ending = _ending(fetches, *table.spans(fetches), at)
     before = np.maximum(fetched - 1, 0)
     between = np.searchsorted(at, table.start[seeds]) - np.searchsorted(at, table.end[fetches[before]])
@@ -106,7 +107,7 @@ def worker_starts(analysis: Analysis, thread: int) -> WorkerStarts:
 def _ending(fetches: I64, start: I64, end: I64, at: I64) -> BOOL:
     """Which fetches give no batch and yet take long: a batch from another process is put together by operators."""
     inside = np.searchsorted(at, end) - np.searchsorted(at, start, side="right")
-    if not len(fetches) or np.median(inside) == 0:
+    if not len(fetches) or median_of(inside) == 0:
         return np.zeros(len(fetches), bool)
     return np.asarray((inside == 0) & (end - start >= MIN_START_NS))
 

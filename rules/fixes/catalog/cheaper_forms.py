@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import BOOL, I64, EventKind
+from parsers.model.arrays import distinct_values
 from parsers.model.events import of_kinds
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
@@ -81,7 +82,7 @@ def _for_a_part(analysis: Analysis, replay: Replay) -> BOOL:
     sorting = operator >= 0
     sorting[sorting] = named(trace, operator[sorting], _SORTS.__contains__)
     on_gpu = np.bincount(device.launch, device.duration, minlength=len(host))
-    launches = np.unique(device.launch)
+    launches = distinct_values(device.launch)
     for activity, mine in analysis.threads.by_thread(host.event[sorting]):
         calls = np.flatnonzero(sorting)[mine]
         operators = activity.of_kind(EventKind.CPU_OP)

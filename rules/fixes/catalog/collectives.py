@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import BOOL, I64, EventKind, Trace
+from parsers.model.arrays import distinct_values, median_of, percentile_of
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.collectives import collective_columns
@@ -70,7 +71,7 @@ What makes it more or less
         if (
             len(replay.spans) < 2
             or len(transfers) < MANY * replay.steps
-            or float(np.median(transfers)) > SMALL_NS
+            or float(median_of(transfers)) > SMALL_NS
         ):
             return
         around = surroundings_of(analysis)
@@ -78,7 +79,7 @@ What makes it more or less
         yield Proposal(
             title=(
                 f"Use fewer, larger collectives: {often:,.0f} {replay.in_step}, half of them shorter than "
-                f"{float(np.median(transfers)) / 1e3:.3g} us"
+                f"{float(median_of(transfers)) / 1e3:.3g} us"
             ),
             categories=(Category.COMMUNICATION_LATENCY, Category.EXPOSED_COMMUNICATION),
             culprit="small collectives",
@@ -92,7 +93,7 @@ def _joined(replay: Replay, around: Surroundings, calls: BOOL, joins: BOOL) -> C
     issuing = around.inside(lambda name: any(word in name for word in _ISSUING)) & (replay.waits.target < 0)
     mine = (issuing | of_nodes(replay, device.meeting >= 0)) & calls
     transfers = replay.recorded.transfer[joins]
-    floor = float(np.percentile(transfers, 5)) if len(transfers) else 0.0
+    floor = float(percentile_of(transfers, 5)) if len(transfers) else 0.0
 
     def change(overlay: Overlay) -> None:
         overlay.gap[mine] /= JOINED
@@ -154,7 +155,7 @@ What makes it more or less
 
 def _shorter(replay: Replay, left: float) -> Change:
     meets = replay.device.meeting >= 0
-    numbers = np.searchsorted(np.unique(replay.device.meeting[meets]), replay.device.meeting[meets])
+    numbers = np.searchsorted(distinct_values(replay.device.meeting[meets]), replay.device.meeting[meets])
 
     def change(overlay: Overlay) -> None:
         overlay.transfer *= left
@@ -213,7 +214,7 @@ What makes it more or less
             mine = mine[np.argsort(launched[mine], kind="stable")]
             early[mine[: len(mine) * (times - 1) // times]] = True
         members = np.flatnonzero(device.meeting >= 0)
-        meeting = np.unique(device.meeting[members])
+        meeting = distinct_values(device.meeting[members])
         gone = members[early[np.searchsorted(meeting, device.meeting[members])]]
         accumulates = around.inside(lambda name: name.startswith(_ACCUMULATES))
         reduces = around.inside(_is_reducing) | (accumulates & around.inside(_AVERAGED.__eq__))
@@ -323,7 +324,7 @@ def _repeated(trace: Trace, events: I64, step: I64, launched: I64, times: int) -
     for number, each in enumerate(kinds):
         if not each.collective.startswith((_GATHERS, _REDUCES)):
             continue
-        for one in np.unique(step[kind == number]):
+        for one in distinct_values(step[kind == number]):
             mine = np.flatnonzero((kind == number) & (step == one))
             if len(mine) % times:
                 return np.zeros(len(events), bool)

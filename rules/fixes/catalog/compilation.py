@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import EventKind
-from parsers.model.arrays import BOOL, F64
+from parsers.model.arrays import BOOL, F64, distinct_values, median_of
 from parsers.model.events import of_kinds
 from parsers.model.names.calls import Call
 from parsers.model.names.per_name import named
@@ -153,7 +153,7 @@ def _one_kernel_each_round(analysis: Analysis, replay: Replay, fusable: BOOL) ->
     usual, launches = device.duration.copy(), np.ones(len(replay.host))
     for loop in rounds:
         inside = (device.launch >= loop.first) & (device.launch < loop.last)
-        usual[inside] = np.median(device.duration[inside]) / loop.body if inside.any() else 0.0
+        usual[inside] = median_of(device.duration[inside]) / loop.body if inside.any() else 0.0
         launches[loop.first : loop.last] = 1 / loop.body
 
     def change(overlay: Overlay) -> None:
@@ -385,7 +385,7 @@ def _dispatches_per_step(analysis: Analysis) -> float:
     events = events[named(trace, events, _is_dispatch)]
     events = events[(trace.events.start[events] >= t0) & (trace.events.start[events] < t1)]
     count = 0
-    for lane in np.unique(trace.events.lane[events]).tolist():
+    for lane in distinct_values(trace.events.lane[events]).tolist():
         mine = events[trace.events.lane[events] == lane]
         mine = mine[np.lexsort((-trace.events.end[mine], trace.events.start[mine]))]
         before = np.append(t0, np.maximum.accumulate(trace.events.end[mine])[:-1])

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import BOOL
-from parsers.model.arrays import F64
+from parsers.model.arrays import F64, distinct_values, median_of
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.collectives import collective_columns
@@ -135,12 +135,12 @@ What makes it more or less
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         around, device = surroundings_of(analysis), replay.device
         inside = around.around(lambda name: name.startswith("SyncBatchNorm"))
-        often = (len(np.unique(inside)) - 1) / max(replay.steps, 1) / max(len(replay.spans), 1) / 2
+        often = (len(distinct_values(inside)) - 1) / max(replay.steps, 1) / max(len(replay.spans), 1) / 2
         if len(replay.spans) < 2 or often < FEW:
             return
         nodes = inside >= 0
         meeting = nodes[device.launch] & (device.meeting >= 0)
-        numbers = np.isin(np.unique(device.meeting[device.meeting >= 0]), device.meeting[meeting])
+        numbers = np.isin(distinct_values(device.meeting[device.meeting >= 0]), device.meeting[meeting])
         counted = nodes & counts_rows(replay)
         vanishing = counted[device.launch]
 
@@ -206,10 +206,10 @@ What makes it more or less
         if not mean.all():
             return
         whole = compute.sum(axis=1)
-        spread = float(np.median(compute.max(axis=0) / mean))
+        spread = float(median_of(compute.max(axis=0) / mean))
         if spread < MIN_SPREAD or np.ptp(whole) > SAME_IN_ALL * whole.mean():
             return
-        if len(np.unique(compute.argmax(axis=0))) < 2:
+        if len(distinct_values(compute.argmax(axis=0))) < 2:
             return
         factor: F64 = (mean[None, :] / np.maximum(compute, 1.0))[device.span, step]
         yield Proposal(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from parsers.model.arrays import BOOL
+from parsers.model.arrays import BOOL, median_of
 from parsers.model.events import of_kinds
 from parsers.model.late.regex import regex
 from parsers.model.names.per_name import named
@@ -292,7 +292,7 @@ What makes it more or less
         nodes = np.zeros(len(replay.host), bool)
         nodes[replay.device.launch[scores]] = True
         # what passes before a launch for longer than usual is something else, such as the next batch being made ready
-        usual = float(np.median(replay.host.gap[nodes])) if nodes.any() else 0.0
+        usual = float(median_of(replay.host.gap[nodes])) if nodes.any() else 0.0
         padded = unaligned_products(analysis, replay) & _beside(replay, scores)
 
         def fused(overlay: Overlay) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import BOOL, derived
+from parsers.model.arrays import distinct_values
 from parsers.model.names.calls import Call
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
@@ -51,7 +52,7 @@ What makes it more or less
         each = most_per_step(replay, garbage)
         if not _is_told(replay, each):
             return
-        hit = len(np.unique(replay.host.step[nodes]))
+        hit = len(distinct_values(replay.host.step[nodes]))
         taken = f"{duration(each)} of CPU work"
         categories = (Category.HOST_BOUND, *((Category.VARIABILITY,) if hit < replay.steps else ()))
         title = f"Collect Python's garbage less often: it takes {taken} {replay.in_step}"

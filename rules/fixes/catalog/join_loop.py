@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from parsers.model import BOOL, CopyKind
+from parsers.model.arrays import distinct_values
 from parsers.model.events import of_kinds
 from parsers.model.late.regex import regex
 from rules.analysis.analysis import Analysis
@@ -213,7 +214,7 @@ def _of_the_last(replay: Replay, loops: Sequence[Loop], between: BOOL) -> BOOL:
     """The calls behind the last loop of each step that are made between the others as well."""
     host = replay.host
     kinds = kinds_of_calls(replay.analysis)
-    known = np.isin(kinds, np.unique(kinds[between]))
+    known = np.isin(kinds, distinct_values(kinds[between]))
     found = np.zeros(len(host), bool)
     for loop in _chosen(replay, loops, lambda loop: (loop.first,)):
         of_step = (host.step[loop.last :] == host.step[loop.first]) & known[loop.last :]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from parsers.model import BOOL, I64
+from parsers.model.arrays import median_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.host_language import is_python
 from rules.findings.category import Category
@@ -100,7 +101,7 @@ def _in_step(backward: BOOL, updates: BOOL, kinds: I64) -> Rounds | None:
     first_pass = begins[0] - behind[0]
     if len(begins) < 2 or (ends - begins).min() < MIN_PASS or _updates_between(updates, begins, ends):
         return None
-    forward = int(np.median(begins[1:] - behind[1:]))  # what a step begins with is none of it
+    forward = int(median_of(begins[1:] - behind[1:]))  # what a step begins with is none of it
     starts = np.append(begins[0] - min(first_pass, forward), behind[1:])
     if not make_the_same_calls(kinds, starts, ends, NOTHING_ADDED):
         return None

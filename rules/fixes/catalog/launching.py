@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import BOOL, EventKind
+from parsers.model.arrays import distinct_values
 from parsers.model.events import of_kinds
 from parsers.model.names.calls import Call
 from parsers.model.units import duration, percent
@@ -236,7 +237,7 @@ What makes it more or less
 def _is_one_call(replay: Replay, inside: BOOL) -> bool:
     """Whether all launches are of the same few kernels: a call that is measured over and over is no sequence."""
     launched = replay.device.event[inside[replay.device.launch]]
-    return len(np.unique(replay.analysis.trace.events.name[launched])) < MIN_KERNELS
+    return len(distinct_values(replay.analysis.trace.events.name[launched])) < MIN_KERNELS
 
 
 def _alike(analysis: Analysis, replay: Replay) -> bool:

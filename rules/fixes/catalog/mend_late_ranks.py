@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import CopyKind
+from parsers.model.arrays import median_of
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
@@ -195,17 +196,17 @@ def _excesses(analysis: Analysis, replay: Replay) -> list[_Excess]:
     found = []
     for span in range(spans):
         others = np.arange(spans) != span
-        least = MORE_HOST * float(np.median(whole[others]))
-        more_loading = float(loading[span] - np.median(loading[others]))
-        more_own = float(own[span] - np.median(own[others]))
-        middle = float(np.median(compute[others]))
+        least = MORE_HOST * float(median_of(whole[others]))
+        more_loading = float(loading[span] - median_of(loading[others]))
+        more_own = float(own[span] - median_of(own[others]))
+        middle = float(median_of(compute[others]))
         found.append(
             _Excess(
                 span,
                 float(operations[span]),
                 more_own if more_own > least else 0.0,
                 more_loading if more_loading > least else 0.0,
-                bool(waits[span] > MORE_WAITS * np.median(waits[others]) + replay.steps * 2),
+                bool(waits[span] > MORE_WAITS * median_of(waits[others]) + replay.steps * 2),
                 compute[span] / middle if middle and compute[span] > (1 + MORE_COMPUTE) * middle else 1.0,
             )
         )

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from parsers.model import BOOL, F64, Attribute, CopyKind, EventKind
+from parsers.model.arrays import median_of
 from parsers.model.names.calls import Call
 from parsers.model.units import duration, size
 from rules.analysis.analysis import Analysis
@@ -249,7 +250,7 @@ def _of_data(replay: Replay, nodes: BOOL, *, reads: bool) -> str:
     mine = copies(replay, CopyKind.D2H if reads else CopyKind.H2D) & nodes[replay.device.launch]
     amount = replay.analysis.trace.attribute(Attribute.BYTES, replay.device.event)
     in_steps = np.bincount(replay.host.step[replay.device.launch[mine]], amount[mine])
-    usual = float(np.median(in_steps[in_steps > 0])) if in_steps.any() else 0.0
+    usual = float(median_of(in_steps[in_steps > 0])) if in_steps.any() else 0.0
     if usual <= BATCH_BYTES:
         return ""
     return (

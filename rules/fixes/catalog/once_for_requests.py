@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, CopyKind, Trace
+from parsers.model.arrays import distinct_values
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
@@ -71,7 +72,7 @@ What makes it more or less
             return
         nodes, shape = _unchanging(analysis, replay)
         share = share_of(replay, nodes[device.launch])
-        if share < MIN_GPU_SHARE or len(np.unique(replay.host.step[nodes])) < replay.steps - 1:
+        if share < MIN_GPU_SHARE or len(distinct_values(replay.host.step[nodes])) < replay.steps - 1:
             return
         launched = np.bincount(device.launch, device.duration, minlength=len(replay.host))
         weight = np.where(nodes, launched, 0.0)
@@ -121,7 +122,7 @@ def _unchanging(analysis: Analysis, replay: Replay) -> tuple[BOOL, Shape]:
         np.where(np.isin(operator[replay.device.launch], of_operator), replay.device.duration, 0.0),
         minlength=len(of_operator),
     )[np.searchsorted(of_operator, operator[mine])]
-    sent = np.unique(operator[replay.device.launch[copies(replay, CopyKind.H2D)]])
+    sent = distinct_values(operator[replay.device.launch[copies(replay, CopyKind.H2D)]])
     names = [trace.strings[each] for each in name[mine].tolist()]
     for place in np.flatnonzero(np.isin(operator[mine], sent)).tolist():
         names[place] = _SENT  # this data is the request's
@@ -205,7 +206,8 @@ def _elements(shape: Shape) -> int:
 def _shapes_of_dims(trace: Trace, dims: I64) -> list[list[Shape]]:
     """The shapes of the tensors that each operator is given; none where they were not recorded."""
     read = {
-        each: single_tensors_in(trace.strings[each]) if each >= 0 else [] for each in np.unique(dims).tolist()
+        each: single_tensors_in(trace.strings[each]) if each >= 0 else []
+        for each in distinct_values(dims).tolist()
     }
     return [read[each] for each in dims.tolist()]
 
@@ -245,7 +247,7 @@ What makes it more or less
         nodes = _converting(analysis, replay)
         operations = nodes[replay.device.launch]
         share = share_of(replay, operations)
-        steps = np.unique(replay.host.step[nodes])
+        steps = distinct_values(replay.host.step[nodes])
         if share < MIN_GPU_SHARE or len(steps) < max(replay.steps, MIN_STEPS):
             return
         yield Proposal(
@@ -391,7 +393,8 @@ def _alike(analysis: Analysis, replay: Replay) -> int:
     found, counts = np.unique(owner[owner >= 0], return_counts=True)
     busy = found[counts >= EQUALLY * counts.max(initial=0)]
     kernels = [
-        set(np.unique(trace.events.name[device.event[owner == each]]).tolist()) for each in busy.tolist()
+        set(distinct_values(trace.events.name[device.event[owner == each]]).tolist())
+        for each in busy.tolist()
     ]
     if len(kernels) < 2:
         return len(kernels)
@@ -403,7 +406,7 @@ def _alike(analysis: Analysis, replay: Replay) -> int:
 
 
 def _gpus(trace: Trace, operations: I64) -> set[int | None]:
-    return {trace.lanes[lane].device for lane in np.unique(trace.events.lane[operations]).tolist()}
+    return {trace.lanes[lane].device for lane in distinct_values(trace.events.lane[operations]).tolist()}
 
 
 def _divided(times: float) -> Change:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from parsers.model.arrays import BOOL, F64
+from parsers.model.arrays import BOOL, F64, distinct_values, median_of
 from parsers.model.events import of_kinds
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
@@ -54,7 +54,7 @@ What makes it more or less
         if not nodes.any():
             return
         launched = nodes[replay.device.launch]
-        few = len(np.unique(replay.host.step[nodes])) < replay.steps
+        few = len(distinct_values(replay.host.step[nodes])) < replay.steps
         yield Proposal(
             title=f"Evaluate less often: it takes {duration(taken)} {replay.in_step}",
             categories=(Category.EVALUATION, Category.HOST_BOUND, *((Category.VARIABILITY,) if few else ())),
@@ -102,15 +102,15 @@ What makes it more or less
         if role_of(culprit) is RegionRole.INPUT:
             return  # these steps wait for their batch: that is a fix of its own
         lengths = _lengths(replay)
-        longer = float(np.mean(lengths[slow]) - np.median(lengths))
+        longer = float(np.mean(lengths[slow]) - median_of(lengths))
         around = surroundings_of(analysis)
         started = float(around.worker_starts_ns.sum() + around.first_batches_ns.sum()) / len(replay.spans)
         if max(evaluation_ns(replay), started) >= MAJORITY * longer * count:
             return  # so is an evaluation, and so are workers that start anew
         nodes = slow[host.step]
         operations = nodes[device.launch]
-        meetings = np.unique(device.meeting[operations & (device.meeting >= 0)])
-        numbers = np.searchsorted(np.unique(device.meeting[device.meeting >= 0]), meetings)
+        meetings = distinct_values(device.meeting[operations & (device.meeting >= 0)])
+        numbers = np.searchsorted(distinct_values(device.meeting[device.meeting >= 0]), meetings)
         typical = replay.steps - count
         after = slow[np.maximum(host.step - 1, 0)] & (host.step > 0)
         before = np.where(after, replay.of_step_before * replay.host.gap, 0.0)
@@ -149,7 +149,7 @@ def _slow_steps(analysis: Analysis, replay: Replay) -> BOOL:
     none = np.zeros(len(lengths), bool)
     if len(lengths) < MIN_STEPS or grow(lengths):
         return none
-    median = float(np.median(lengths))
+    median = float(median_of(lengths))
     slow = lengths > SLOW * median
     host = replay.host
     calls = np.bincount(host.step, minlength=len(lengths)).astype(np.float64)
@@ -158,8 +158,8 @@ def _slow_steps(analysis: Analysis, replay: Replay) -> BOOL:
     own = np.bincount(host.step, silent - earlier, minlength=len(lengths)).astype(np.float64)
     own = own + np.bincount(np.maximum(host.step - 1, 0), earlier, minlength=len(lengths))
     own = own / len(replay.spans)
-    more_calls = np.abs(calls - np.median(calls)) > OTHER_CALLS * np.median(calls)
-    more_work = own - np.median(own) > OTHER_WORK * lengths
+    more_calls = np.abs(calls - median_of(calls)) > OTHER_CALLS * median_of(calls)
+    more_work = own - median_of(own) > OTHER_WORK * lengths
     slow &= more_calls | more_work
     return slow if 0 < np.count_nonzero(slow) < 0.5 * len(lengths) else none
 
@@ -197,7 +197,7 @@ What makes it more or less
         """One for each device that is slowed."""
         device = replay.device
         family = analysis.family_of_string[analysis.trace.events.name[device.event]]
-        for number in np.unique(device.device).tolist():
+        for number in distinct_values(device.device).tolist():
             facts = clock_facts(analysis, number)
             if facts is None or facts.main is None or facts.lost_ns < MIN_LOST * facts.busy_ns:
                 continue

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import I64, CopyKind
+from parsers.model.arrays import distinct_values
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
@@ -292,7 +293,7 @@ What makes it more or less
             return union(*found[thread].spans) if thread in found else union(*_NONE)
 
         within = time_within(host, spans)
-        steps = np.unique(host.step[nodes | (within > 0)])
+        steps = distinct_values(host.step[nodes | (within > 0)])
         if len(steps) < max(replay.steps, MIN_STEPS):
             return
         first = next(iter(found.values())).operators[0]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, EventKind, derived
+from parsers.model.arrays import distinct_values, without
 from parsers.model.events import of_kinds
 from parsers.model.late.dataclass import dataclass
 from parsers.model.names.per_name import named
@@ -57,7 +58,7 @@ What makes it more or less
         found = backward_again(analysis)
         nodes = np.isin(autograd_functions(analysis), found.functions)
         steps = max(replay.steps * len(replay.spans), 1)
-        again = len(np.unique(autograd_functions(analysis)[nodes]))
+        again = len(distinct_values(autograd_functions(analysis)[nodes]))
         if again < MIN_FUNCTIONS * steps:
             return
         yield Proposal(
@@ -200,10 +201,10 @@ def _stored(analysis: Analysis, replay: Replay) -> I64:
     functions = operators[named(trace, operators, is_autograd_function)]
     functions = functions[trace.attribute(Attribute.SEQUENCE, functions, -1) >= 0]
     found, passes = [], 0
-    for lane in np.unique(table.lane[gathers]).tolist():
+    for lane in distinct_values(table.lane[gathers]).tolist():
         of_lane = gathers[table.lane[gathers] == lane]
         adding = Innermost.of(trace, of_lane).at(table.start[adds[table.lane[adds] == lane]])
-        stored = np.setdiff1d(of_lane, adding)
+        stored = without(of_lane, adding)
         order = functions[table.lane[functions] == lane]
         order = table.by_start(order)
         if not len(order):
@@ -212,7 +213,7 @@ def _stored(analysis: Analysis, replay: Replay) -> I64:
         number = np.cumsum(begins)[
             np.maximum(np.searchsorted(table.start[order], table.start[stored]) - 1, 0)
         ]
-        passes += len(np.unique(number))
+        passes += len(distinct_values(number))
         found.append(stored)
     return np.concatenate(found) if found and passes <= replay.steps else np.empty(0, np.int64)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import I64, derived
+from parsers.model.arrays import distinct_values
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.fixes.forms.written import called_in_order
@@ -21,7 +22,7 @@ def shifted_spectra(analysis: Analysis) -> I64:
     for operators in called_in_order(analysis):
         shifts = named(trace, operators, _SHIFTS.__contains__)
         transforms = named(trace, operators, lambda name: name.startswith(_TRANSFORM)) & ~shifts
-        near = np.unique(np.add.outer(np.flatnonzero(transforms), np.arange(-FAR, FAR + 1)))
+        near = distinct_values(np.add.outer(np.flatnonzero(transforms), np.arange(-FAR, FAR + 1)))
         near = near[(near >= 0) & (near < len(operators))]
         found.append(operators[near[shifts[near]]])
     return np.concatenate(found)

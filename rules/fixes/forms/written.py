@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from parsers.model import BOOL, I64
+from parsers.model.arrays import distinct_values
 from rules.analysis.analysis import Analysis
 from rules.fixes.base import MIN_GPU_SHARE
 from rules.fixes.changes import share_of
@@ -17,7 +18,7 @@ from rules.replay.replay import Replay
 def called_in_order(analysis: Analysis) -> Iterator[I64]:
     """The operators that lie inside no other, by start, of each thread that makes calls of the replay."""
     found = called_operators(analysis)
-    for activity, _ in analysis.threads.by_thread(np.unique(found[found >= 0])):
+    for activity, _ in analysis.threads.by_thread(distinct_values(found[found >= 0])):
         yield activity.whole_operators
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from parsers.model import I64
+from parsers.model.arrays import median_of
 from parsers.model.late.dataclass import dataclass
 from rules.terms.shares import NEARLY_ALL
 
@@ -33,7 +34,7 @@ def make_the_same_calls(kinds: I64, starts: I64, ends: I64, first: float = NEARL
     calls = [np.bincount(kinds[start:end] - kinds.min()) for start, end in zip(starts, ends, strict=True)]
     width = max(map(len, calls))
     counts = np.array([np.pad(each, (0, width - len(each))) for each in calls])
-    usual = np.median(counts, axis=0)
+    usual = median_of(counts, axis=0)
     same = np.minimum(counts, usual).sum(axis=1)
     least = np.full(len(counts), NEARLY_ALL)
     least[0] = first

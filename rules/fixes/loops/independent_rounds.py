@@ -72,7 +72,7 @@ def _sizes_differ(replay: Replay, loop: Loop, products: BOOL) -> bool:
     mine = (node >= loop.first) & (node < loop.last) & products[node]
     name = replay.analysis.trace.events.name[replay.device.event[mine]]
     place = (node[mine] - loop.first) % loop.body
-    kinds = np.unique(np.column_stack((place, name)), axis=0)
+    kinds, _ = np.unique(np.column_stack((place, name)), axis=0, return_index=True)
     return bool(np.bincount(kinds[:, 0]).max(initial=0) >= MIN_SIZES)
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from parsers.model import BOOL, CopyKind, derived_by
+from parsers.model.arrays import median_of
 from parsers.model.events import of_kinds
 from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
@@ -175,7 +176,7 @@ def _groups(replay: Replay, loop: Loop) -> list[Loop]:
     if not all(of_nodes(replay, copies(replay, kind))[body].any() for kind in (CopyKind.H2D, CopyKind.D2H)):
         return []
     gaps = replay.usual.gap[rounds].reshape(loop.times, loop.body)
-    usual = np.median(gaps, axis=0)
+    usual = median_of(gaps, axis=0)
     place = int(np.maximum(gaps - LONG_PAUSE * usual, 0.0).sum(axis=0).argmax())
     long = gaps[:, place] > LONG_PAUSE * usual[place]
     apart = np.diff(np.flatnonzero(long))

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from parsers.model import I64, Attribute, EventKind
+from parsers.model.arrays import distinct_values, median_of
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.fixes.loops.alike import Rounds, make_the_same_calls
@@ -32,13 +33,13 @@ def pieces_of(analysis: Analysis, replay: Replay) -> Iterator[Rounds]:
     for thread, members in enumerate(replay.host.members):
         begins = _begins(analysis, np.concatenate([analysis.threads.events(each) for each in members]))
         first, last = int(host.first[thread]), int(host.first[thread + 1])
-        starts = first + np.unique(np.searchsorted(host.start[first:last], begins))
+        starts = first + distinct_values(np.searchsorted(host.start[first:last], begins))
         starts = starts[starts < last]
-        for step in np.unique(host.step[starts]).tolist():
+        for step in distinct_values(host.step[starts]).tolist():
             of_step = starts[host.step[starts] == step]
             if len(of_step) < MIN_PIECES:
                 continue
-            calls = int(np.median(np.diff(of_step)))
+            calls = int(median_of(np.diff(of_step)))
             step_end = first + int(np.searchsorted(host.step[first:last], step, side="right"))
             end = min(int(of_step[-1]) + calls, step_end)
             if calls >= MIN_CALLS and make_the_same_calls(kinds, of_step, np.append(of_step[1:], end)):

@@ -10,6 +10,7 @@ from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtGui import QFont, QFontMetricsF, QGuiApplication, QKeyEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
+from parsers.model.arrays import median_of
 from parsers.model.units import duration, how_many
 from rules.summaries import page
 from rules.wording.late_ranks import doing
@@ -121,7 +122,7 @@ class Spread(PaintedChart):
     def __init__(self, facts: ManyRanksDiagnosis) -> None:
         super().__init__("Lateness of all ranks")
         late = facts.lateness.late
-        self._late = np.median(late, axis=1) if late.shape[1] else np.zeros(0)
+        self._late = median_of(late, axis=1) if late.shape[1] else np.zeros(0)
         self._rows = set(facts.late)
 
     def is_empty(self) -> bool:

@@ -12,6 +12,7 @@ from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSplitter, QStackedLayout, QWidget
 
 from parsers.model import EventKind, Progress
+from parsers.model.arrays import median_of
 from parsers.model.units import duration
 from parsers.storage.cache import changed_files
 from viewer.appearance.boxes import fill, vertical
@@ -235,7 +236,7 @@ class SelectionPanel(Panel):
         place = int(np.searchsorted(trace.events.start[alike], trace.events.start[event])) + 1
         self._alike.setText(f"number {place:,} of {len(alike):,}")
         self._alike_text.setText(
-            f"with this name: total {duration(int(lengths.sum()))}, median {duration(float(np.median(lengths)))}, "
+            f"with this name: total {duration(int(lengths.sum()))}, median {duration(float(median_of(lengths)))}, "
             f"longest {duration(int(lengths.max()))}"
         )
         self.histogram.show_durations(alike, lengths, event)

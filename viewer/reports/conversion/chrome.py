@@ -17,6 +17,7 @@ from parsers.chrome.decode.header import RECORDED_BY
 from parsers.files.base import HEAD_BYTES
 from parsers.files.source import identify
 from parsers.model import Counter, EventKind, Lane, LaneKind, Progress, Trace, TraceError
+from parsers.model.arrays import distinct_values
 from parsers.model.late.dataclass import dataclass
 from parsers.model.memory import AFTER, BEFORE, Memory
 from parsers.model.names.steps import is_profiler_step
@@ -37,7 +38,7 @@ def memory_events(trace: Trace, holds: Callable[[int | None], bool]) -> Iterator
     known = set()
     for memory in trace.memory:
         if not len(memory.blocks.address):
-            for device in np.unique(memory.allocations.device).tolist():
+            for device in distinct_values(memory.allocations.device).tolist():
                 known.add(device)
                 if holds(trace.devices[device].rank):
                     yield from _of_allocations(trace, memory, device)

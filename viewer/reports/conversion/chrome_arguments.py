@@ -13,6 +13,7 @@ from parsers.chrome.build.copies import memory_kinds
 from parsers.chrome.decode.messages import element_bytes
 from parsers.chrome.decode.records import Arguments as Known
 from parsers.model import I64, Attribute, EventKind, MemoryKind, SyncKind, Trace
+from parsers.model.arrays import distinct_values
 from parsers.model.attributes import TEXT_ATTRIBUTES
 from rules.kernels.operator_roofs import NUMBERS, calls_asked
 
@@ -154,7 +155,7 @@ def _correlations(trace: Trace) -> I64:
     told = (
         bool(numbers.all())
         and np.array_equal(numbers, recorded[operation])
-        and len(np.unique(numbers[first])) == len(launches)
+        and len(distinct_values(numbers[first])) == len(launches)
     )
     if told:
         return recorded

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from parsers.model import EventKind, LaneKind, Trace
+from parsers.model.arrays import distinct_values, median_of
 from parsers.model.events import of_kinds
 from parsers.model.names.devices import device_name
 from parsers.model.names.kernels import kernel_name
@@ -50,7 +51,7 @@ def shown_stretch(analysis: Analysis, evidence: Sequence[Evidence] = ()) -> tupl
     starts = [each.start for each in evidence]
     steps = tuple(step for step in steps if any(step.start <= at < step.end for at in starts)) or steps
     lengths = np.array([step.duration for step in steps])
-    step = steps[int(np.abs(lengths - np.median(lengths)).argmin())]
+    step = steps[int(np.abs(lengths - median_of(lengths)).argmin())]
     return step.start, step.end, f"one step, {step.name}, {duration(step.duration)}"
 
 
@@ -140,7 +141,7 @@ def _families(analysis: Analysis, device: int, stretch: tuple[int, int]) -> Mapp
     family = analysis.family_of_string[events.name[operations]]
     copies = of_kinds(events.kind[operations], EventKind.MEMCPY, EventKind.MEMSET)
     found = {}
-    for value in np.unique(family[~copies]).tolist():
+    for value in distinct_values(family[~copies]).tolist():
         mine = operations[(family == value) & ~copies]
         found[Family(value).label] = clip(union(*events.spans(mine)), t0, t1)
     if copies.any():

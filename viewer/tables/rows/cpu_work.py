@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from parsers.model import BOOL, I64, Attribute, EventKind, LaneKind, Trace, derived
-from parsers.model.arrays import rows_by
+from parsers.model.arrays import distinct_values, rows_by
 from parsers.model.events import of_kinds
 from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
@@ -266,7 +266,7 @@ def idle_during(analysis: Analysis, calls: I64) -> pd.arrays.IntegerArray:
     start, end = trace.events.spans(calls)
     rank = trace.lane_rank[trace.events.lane[calls]]
     idle = np.full(len(calls), -1, np.int64)
-    for each in np.unique(rank).tolist():
+    for each in distinct_values(rank).tolist():
         devices = [
             device
             for device, known_as in enumerate(trace.devices)

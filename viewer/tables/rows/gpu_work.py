@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from parsers.model import I64, Attribute, CopyKind, EventKind, MemoryKind, Trace
+from parsers.model.arrays import distinct_values
 from parsers.model.names.kernels import kernel_name
 from parsers.model.names.per_name import distinct, numbers_of
 from rules.analysis.analysis import Analysis
@@ -170,7 +171,7 @@ def _exposed(analysis: Analysis, events: I64, part: str) -> I64:
     trace = analysis.trace
     device = trace.lane_device[trace.events.lane[events]]
     found = np.zeros(len(events), np.int64)
-    for each in np.unique(device[device >= 0]).tolist():
+    for each in distinct_values(device[device >= 0]).tolist():
         mine = np.flatnonzero(device == each)
         alone = getattr(analysis.time(each), part)
         found[mine] = measure(alone, *trace.events.spans(events[mine]))

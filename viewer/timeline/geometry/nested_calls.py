@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import I32, I64, EventTable, LaneKind, Trace
+from parsers.model.arrays import distinct_values
 from parsers.model.late.dataclass import dataclass
 from viewer.timeline.geometry.row_index import Row, row_index
 from viewer.timeline.geometry.tracks import Group, Track
@@ -67,7 +68,7 @@ def _nested(trace: Trace, thread: int, lane: int) -> NestedCalls:
         around[inside] = depth + 1
     level = (around + events.depth[calls]).astype(np.int16)
     rows = {}
-    for depth in np.unique(level).tolist():
+    for depth in distinct_values(level).tolist():
         own = events.rows(thread).get(depth, slice(0, 0))
         both = np.concatenate((np.arange(own.start, own.stop), calls[level == depth]))
         both = events.by_start(both)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from parsers.model import GPU_LANES, Lane, LaneKind, Trace, derived
+from parsers.model.arrays import distinct_values
 from parsers.model.late.dataclass import dataclass
 from parsers.model.units import capital
 from viewer.timeline.kinds.base import Place, counter_style_of, style_of
@@ -315,7 +316,7 @@ def stacked_counters(trace: Trace) -> tuple[int, ...]:
         device
         for memory in trace.memory
         if memory.tells_use
-        for device in np.unique(memory.allocations.device).tolist()
+        for device in distinct_values(memory.allocations.device).tolist()
     }
     found = [
         index
