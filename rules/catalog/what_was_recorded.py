@@ -71,14 +71,15 @@ How it decides
     Waiting in GPU times: the profiler timed the GPU between events, and the GPU did not work for another tenth of the
     time after the CPU. A capture: at least half of the time lies between the calls that begin and end it, or in a
     region that says so; a fifth is enough if a fifth of all launches are recorded in it. First use: for at least half
-    of the time, the GPU idles in calls that are made for the first time and take more than 1 ms, or that load code; or
-    one of 100 ms or more takes nine tenths of the time, in an operator or region that holds what follows as well. If
-    such calls take 15 % of the time and most of the kernels' time follows, the recording begins with first use, and
-    what follows is judged where the GPU works for half of it or each kernel comes ten times on average. Too little:
-    fewer than 20 operations on the GPU, or fewer than 100 where 10 kernels or more run less than 3 times each on
-    average; they are in no steps, and do not fill the time, or with less than 5 short ones or 200 us. The same goes
-    for fewer than 20 kernels that run less than 3 times each, where the GPU works for less than 1 % of the time. Only
-    copies: not one kernel, and the copies take less than half of the time.
+    of the time, or of the time without the waits before a twentieth of the GPU's computing is done, the GPU idles in
+    calls that are made for the first time and take more than 1 ms, or that load code; or one of 100 ms or more takes
+    nine tenths of the time, in an operator or region that holds what follows as well. If such calls take 15 % of the
+    time and most of the kernels' time follows, the recording begins with first use, and what follows is judged where
+    the GPU works for half of it or each kernel comes ten times on average. Too little: fewer than 20 operations on
+    the GPU, or fewer than 100 where 10 kernels or more run less than 3 times each on average; they are in no steps,
+    and do not fill the time, or with less than 5 short ones or 200 us. The same goes for fewer than 20 kernels that
+    run less than 3 times each, where the GPU works for less than 1 % of the time. Only copies: not one kernel, and
+    the copies take less than half of the time.
     A long wait: nothing repeats, the CPU waits in calls for at least a fifth of the time, or anything else takes 95 %
     of it, and hardly any work comes before it. Nothing to do at first: nothing repeats, and more time passes before
     the GPU's first work than after it, and at least 10 ms. Made or read by the CPU: nothing repeats, only pages of
@@ -231,7 +232,7 @@ def _first_use(analysis: Analysis, subject: Subject) -> tuple[Headline, Words, t
     return (
         Headline("Only first use was recorded", f"{percent(subject.share)} of the time"),
         f"{_calls_made_first(len(subject.events))}: creating a context, loading kernels or allocating memory. The "
-        f"longest: {calls}. This happens once, and the GPU idles in and around it.",
+        f"longest: {calls}. This happens once, and the GPU idles in and around it, and before its first work.",
         ("Run a few warm-up steps before the recording begins.", *later_steps(analysis.trace)),
     )
 

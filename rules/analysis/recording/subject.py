@@ -15,11 +15,12 @@ from parsers.model.names.kernels import is_migration
 from parsers.model.names.per_name import distinct, named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.intervals import Intervals, clip, length, union
+from rules.analysis.arithmetic.intervals import Intervals, clip, complement, length, subtract, union
 from rules.analysis.gpu.launch_sizes import nearly_empty
 from rules.analysis.recording.completeness import completeness_of, gpus_missing, is_sample, numbers_missing
 from rules.analysis.recording.repeats import MIN_TIMES, repeats
 from rules.analysis.recording.time_units import other_units
+from rules.analysis.steps.analysed_time import LITTLE_WORK
 from rules.analysis.steps.first_use import NEVER_STEADY_NS, first_use
 from rules.terms.shares import MAJORITY, NEARLY_ALL
 
@@ -250,11 +251,31 @@ def _next_end(trace: Trace, begin: int, ends: I64) -> int:
 
 
 def _first_use(analysis: Analysis) -> Subject | None:
+    """Calls made for the first time keep the GPU waiting half of the time, or of what follows before it computes.
+
+    What the CPU does while the GPU has hardly computed anything, such as making the model, is start-up as well then.
+    """
     where, events = first_use(analysis.trace, *analysis.window)
-    part = length(where) / analysis.window_ns
-    if part < MAJORITY:
+    before = subtract(_before_computing(analysis), where)
+    if length(where) < MAJORITY * (analysis.window_ns - length(before)):
         return None
-    return Subject(SubjectKind.FIRST_USE, part, len(analysis.trace.gpu_operations), 0, where, events)
+    whole = union(np.concatenate((where[0], before[0])), np.concatenate((where[1], before[1])))
+    part = length(whole) / analysis.window_ns
+    return Subject(SubjectKind.FIRST_USE, part, len(analysis.trace.gpu_operations), 0, whole, events)
+
+
+def _before_computing(analysis: Analysis) -> Intervals:
+    """The waits of the busiest GPU before a small part of its computing is done; collectives and copies are none."""
+    trace, events = analysis.trace, analysis.trace.events
+    ran = max((trace.operations_of_device(device) for device in analysis.active_devices), key=len)
+    kernels = ran[of_kinds(events.kind[ran], EventKind.KERNEL, EventKind.GRAPH)]
+    kernels = events.by_start(np.setdiff1d(kernels, trace.collective_kernels))
+    done = np.cumsum(events.duration[kernels])
+    start, end = analysis.window
+    if not len(kernels) or not done[-1]:
+        return complement(union(*events.spans(ran)), start, start)
+    edge = int(events.start[kernels[np.searchsorted(done, LITTLE_WORK * done[-1], side="right")]])
+    return complement(union(*events.spans(ran)), start, min(max(edge, start), end))
 
 
 def _first_pass(analysis: Analysis) -> Subject | None:
