@@ -33,7 +33,7 @@ _WANTED = (
     b'"recompile_reasons"',
     b'"dynamo_graph_break_reason"',
 )
-_LEAP_YEAR = 2000  # the lines state none
+_NEW_YEAR = datetime(2000, 1, 1)  # of a leap year: the lines state none
 
 
 @dataclass(slots=True)
@@ -124,8 +124,8 @@ def _continues(found: Record, current: Record) -> bool:
 
 def _local(date: bytes) -> int | None:
     try:
-        moment = datetime.strptime(f"{_LEAP_YEAR}{date.decode()}", "%Y%m%d %H:%M:%S.%f")
+        moment = datetime.strptime(f"{_NEW_YEAR.year}{date.decode()}", "%Y%m%d %H:%M:%S.%f")
     except ValueError:
         return None
-    since = moment - datetime(_LEAP_YEAR, 1, 1)
+    since = moment - _NEW_YEAR
     return (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1_000

@@ -16,9 +16,8 @@ from parsers.model.late.dataclass import dataclass
 from parsers.model.late.regex import regex
 
 OPENING = b"}\x94("  # EMPTY_DICT, MEMOIZE, MARK
-MAX_EVENT_LENGTH = 1 << 14  # bytes
+EVENT_BYTES_AT_ONCE = 1 << 14  # that are looked at: an event that has more is read alone
 NUMBERS = ("addr", "address", "size", "time_us", "device_free")
-PLACEHOLDER = 0  # the object that stands in the memo for an event, to which nothing refers again
 
 _NEW_LIST = b"]\x94"  # EMPTY_LIST, MEMOIZE
 _REFERENCE = rb"(?:h.|j.{4})"  # to what was memoised before
@@ -151,11 +150,11 @@ def decoded(source: Bytes, starts: I64, until: I64, layout: Layout, objects: Obj
     number = {name: np.full(count, -1, np.int64) for name in NUMBERS}
     action, frames, stack = (np.full(count, -1, np.int64) for _ in range(3))
     memo = np.full((count, 1 + len(layout.keys)), -1, np.int64)
-    memo[:, 0] = PLACEHOLDER
-    which = np.flatnonzero(starts + MAX_EVENT_LENGTH < len(source.data))
+    memo[:, 0] = 0  # any object stands for an event, to which nothing refers again
+    which = np.flatnonzero(starts + EVENT_BYTES_AT_ONCE < len(source.data))
     at = starts[which] + len(OPENING)
     for index, (key, reference) in enumerate(zip(layout.keys, layout.references, strict=True), 1):
-        good = _begins(source.word[at], reference) & (at < starts[which] + MAX_EVENT_LENGTH // 2)
+        good = _begins(source.word[at], reference) & (at < starts[which] + EVENT_BYTES_AT_ONCE // 2)
         which, at = _chosen(good, which, at)
         at = at + len(reference)
         value = _values(source, at, until[which] - 1, objects, key in (*NUMBERS, "action", "frames"))
@@ -272,7 +271,7 @@ def _texts(source: Bytes, at: I64, objects: Objects) -> tuple[I64, I64]:
 def _lists(source: Bytes, at: I64, until: I64, objects: Objects) -> tuple[I64, I64]:
     """Lengths, 0 where a list is not memoised, and the lists' numbers; ``until``: where most of them end."""
     begin = at + len(_NEW_LIST)
-    until = np.minimum(until, begin + MAX_EVENT_LENGTH)
+    until = np.minimum(until, begin + EVENT_BYTES_AT_ONCE)
     known = objects.lists.get
     number = np.array(
         [known(source.data[low:high], -1) for low, high in zip(begin.tolist(), until.tolist(), strict=True)],
@@ -280,7 +279,7 @@ def _lists(source: Bytes, at: I64, until: I64, objects: Objects) -> tuple[I64, I
     )
     end = until.copy()
     for each in np.flatnonzero(number < 0).tolist():
-        filled = _FILLING.match(source.data, begin[each], until[each] + MAX_EVENT_LENGTH)
+        filled = _FILLING.match(source.data, begin[each], until[each] + EVENT_BYTES_AT_ONCE)
         written = filled[0] if filled else b""
         number[each], end[each] = objects.number(written, False), begin[each] + len(written)
     return np.where(source.each[at + 1] == _MEMOIZE, end - at, 0), number

@@ -31,11 +31,11 @@ from parsers.model import I64, Progress
 from parsers.model.late.dataclass import dataclass
 
 _BYTES_AT_ONCE = 1 << 20  # bytes whose events are decoded at once
-_MAX_LAYOUTS = 8
-_MIN_EVENTS = 8  # of a run: fewer are read sooner one by one
+_LAYOUTS_AT_ONCE = 8
+_WORTH_A_RUN = 8  # of a run: fewer are read sooner one by one
 _GET, _LONG_GET, _INT, _TEXT = 0x68, 0x6A, 0x4A, 0x8C
 _UNSEEN = -2
-_MAX_FRAMES = 200_000  # that are found again by their instructions
+_FRAMES_AT_ONCE = 200_000  # that are found again by their instructions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +78,7 @@ class EventRuns:
         keys = tuple(whole)
         if (
             "frames" in whole
-            and len(self._layouts) < _MAX_LAYOUTS
+            and len(self._layouts) < _LAYOUTS_AT_ONCE
             and all(each.keys != keys for each in self._layouts)
         ):
             self._learn(keys)
@@ -92,7 +92,7 @@ class EventRuns:
         if window is None or not window.first <= at < window.until:
             window = self._window = self._opened(at)
         found = window.runs.get(at)
-        if found is None or found[1] - found[0] < _MIN_EVENTS:
+        if found is None or found[1] - found[0] < _WORTH_A_RUN:
             return None
         events = window.events.chosen(slice(*found))
         self._memoise(events.memo)
@@ -180,7 +180,7 @@ class EventRuns:
             frame[name] = value
             if stated[0] == _TEXT:
                 self._memo.append(value)
-        if len(self._frames) < _MAX_FRAMES:
+        if len(self._frames) < _FRAMES_AT_ONCE:
             self._frames[written] = self._memo[first:]
         return frame
 

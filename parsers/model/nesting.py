@@ -11,12 +11,11 @@ from parsers.model.arrays import I32, I64, distinct_values, merged
 from parsers.model.progress import Progress
 from parsers.model.threads import side_by_side
 
-_FEW = 1 << 15  # numpy sorts 16-bit numbers by counting them
-
 
 def stable_order(numbers: I32) -> I64:
     """The permutation that sorts numbers that are not negative, and leaves equal ones in their order."""
-    small = len(numbers) == 0 or int(numbers.max()) < _FEW
+    # numpy sorts 16-bit numbers by counting them
+    small = len(numbers) == 0 or int(numbers.max()) <= np.iinfo(np.int16).max
     return np.argsort(numbers.astype(np.int16) if small else numbers, kind="stable")
 
 

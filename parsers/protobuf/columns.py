@@ -17,7 +17,6 @@ MAX_FIELDS = 4096  # of one small message; more are taken for damage, because ea
 _SCANNED_AT_ONCE = 20_000
 _DECODED_AT_ONCE = 100_000  # messages; what is only needed while decoding is no larger
 _COLUMNS = (np.int64, np.int64, np.uint8, np.uint64, np.int64, np.int64)  # of Fields
-_PADDING = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +89,7 @@ class Fields:
 
 def buffer_of(content: bytes) -> U8:
     """A buffer to decode, so long that no number at its end is read beyond it."""
-    data = np.zeros(len(content) + _PADDING, np.uint8)
+    data = np.zeros(len(content) + MAX_VARINT_LENGTH, np.uint8)
     data[: len(content)] = np.frombuffer(content, np.uint8)
     return data
 

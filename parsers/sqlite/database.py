@@ -23,7 +23,7 @@ from parsers.sqlite.guarded import BELIEVE_DAMAGED, MAX_QUERY_S, GuardedConnecti
 from parsers.sqlite.read_only import read_only_uri
 
 ROWS_AT_ONCE = 1 << 16
-READERS = 2
+READERS_AT_ONCE = 2
 _SALVAGE_ROWS = 1024
 _DAMAGE = regex(r"malformed|not a database|I/O error|disk image|out of memory|unable to open|corrupt")
 _PREVIEW_S = 0.3  # what each query of a preview may take
@@ -176,12 +176,14 @@ class Database:
         """
         query = _Query(self, table, columns, where)
         damage: TableDamaged | None = None
-        readers = threads(READERS, "nsys-table")
+        readers = threads(READERS_AT_ONCE, "nsys-table")
         try:
             stretches = self._stretches(table)
             if self.most_rows is not None:
                 stretches = (each for each in islice(stretches, -(-self.most_rows // ROWS_AT_ONCE)) if each)
-            ahead = deque(readers.submit(query.fetch, each) for each in islice(stretches, READERS + 1))
+            ahead = deque(
+                readers.submit(query.fetch, each) for each in islice(stretches, READERS_AT_ONCE + 1)
+            )
             while ahead:
                 fetched = self._awaited(ahead.popleft())
                 ahead.extend(readers.submit(query.fetch, each) for each in islice(stretches, 1))

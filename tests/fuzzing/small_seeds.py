@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from parsers.memory.event_layouts import MAX_EVENT_LENGTH
+from parsers.memory.event_layouts import EVENT_BYTES_AT_ONCE
 from tests.parsers import nsys_exports as nsys
 from tests.parsers.chrome.traces import complete, kernel, launch, text_of
 from tests.parsers.snapshots import FORWARD, OWN, Snapshot
@@ -93,7 +93,7 @@ def _snapshot_of_a_loop() -> bytes:
     for turn, event in enumerate(snapshot.events):
         event["frames"] = stacks[turn % 3 // 2]
     snapshot.segment(4096, (512, False), (1024, True))
-    more = {"user_metadata": " " * MAX_EVENT_LENGTH}  # events near the end of a file are read one by one
+    more = {"user_metadata": " " * EVENT_BYTES_AT_ONCE}  # events near the end of a file are read one by one
     return pickle.dumps(snapshot.content() | more, 4)
 
 

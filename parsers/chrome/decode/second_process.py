@@ -20,7 +20,7 @@ from parsers.model.late.dataclass import dataclass
 if TYPE_CHECKING:
     from parsers.helper_process import HelperProcess
 
-MIN_BYTES = 80 << 20  # unpacked; starting a process costs about as much as reading a quarter of this
+WORTH_A_PROCESS = 80 << 20  # unpacked; starting a process costs about as much as reading a quarter of this
 HEAD_START = 16  # chunks that the first process reads while the second one starts
 _POLL_S = 0.05
 
@@ -73,7 +73,7 @@ class SecondProcess:
 def start(source: Source, most_bytes: int) -> SecondProcess | None:
     """Start one where the file is large enough and there is a processor for it; None otherwise."""
     expected = source.path.stat().st_size * (USUAL_GROWTH if source.compression else 1)
-    if expected < MIN_BYTES or not _has_free_processor():
+    if expected < WORTH_A_PROCESS or not _has_free_processor():
         return None
     from parsers.helper_process import HelperProcess
 

@@ -31,7 +31,7 @@ _ONE_A_LINE = regex(
 _FIRST_KEYS = rb"ph|name|cat|pid|tid|ts|dur|id|args|s|bp|sf|tts|cname|id2|scope|tdur|esf"
 _FIRST_KEY = regex(rb'[\s,{}]*?\{\s*"((?:[^"\\]|\\.){1,64})"')
 _BOM = b"\xef\xbb\xbf"
-_TAIL_BYTES = 1 << 13
+_TAIL_AT_ONCE = 1 << 13
 _DAMAGED_BYTES = 8 << 20
 _MAX_PLACES = 32
 _MAX_PARTS = 8  # of one event, between places that look like boundaries
@@ -141,9 +141,9 @@ class EventStream:
     def _after_next_block(self, boundary: re.Pattern[bytes]) -> bytes | None:
         """What a chunk that ends in the next block leaves of it, found at its end alone; None where it must be read."""
         end = self.consumed + BYTES_AT_ONCE
-        if BYTES_AT_ONCE >= _TAIL_BYTES and self.file.seek(0, os.SEEK_END) >= end:
-            self.file.seek(end - _TAIL_BYTES)
-            tail = self.file.read(_TAIL_BYTES)
+        if BYTES_AT_ONCE >= _TAIL_AT_ONCE and self.file.seek(0, os.SEEK_END) >= end:
+            self.file.seek(end - _TAIL_AT_ONCE)
+            tail = self.file.read(_TAIL_AT_ONCE)
             cut, _ = _sure_boundary(tail, 0, boundary)
             if cut is not None:
                 self.consumed = end
@@ -209,7 +209,7 @@ def last_boundary(buffer: bytes, boundary: re.Pattern[bytes]) -> tuple[int, int]
     Objects in an event's arguments may look like events, so what stands before the place must be an event, unless
     the text is damaged over such a length that any likely place will do. None when there is no such place.
     """
-    span = _TAIL_BYTES
+    span = _TAIL_AT_ONCE
     while True:
         first = max(0, len(buffer) - span)
         sure, likely = _sure_boundary(buffer, first, boundary, (0,) if first == 0 else ())

@@ -45,7 +45,7 @@ def test_wherever_a_block_ends_no_event_is_lost_and_its_arguments_are_found(
 
 
 def test_a_second_process_reads_its_share_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(second_process, "MIN_BYTES", 1)
+    monkeypatch.setattr(second_process, "WORTH_A_PROCESS", 1)
     monkeypatch.setattr(second_process, "HEAD_START", 0)
     monkeypatch.setattr(second_process, "_has_free_processor", lambda: True)
     padded = [complete(f"read {number}", 100 * number, 90, args={"x": "y" * 12_000}) for number in range(600)]

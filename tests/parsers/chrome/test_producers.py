@@ -129,7 +129,7 @@ def test_arrows_that_lead_nowhere_link_nothing(tmp_path: Path) -> None:
 def test_arrows_found_by_a_second_process_link_as_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(second_process, "MIN_BYTES", 1)
+    monkeypatch.setattr(second_process, "WORTH_A_PROCESS", 1)
     monkeypatch.setattr(second_process, "HEAD_START", 0)
     monkeypatch.setattr(second_process, "_has_free_processor", lambda: True)
     path = tmp_path / "large.json"

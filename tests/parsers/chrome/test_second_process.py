@@ -39,7 +39,7 @@ def large_text(trailer: str = "") -> str:
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(second_process, "MIN_BYTES", 1)
+    monkeypatch.setattr(second_process, "WORTH_A_PROCESS", 1)
     monkeypatch.setattr(second_process, "HEAD_START", 0)
     monkeypatch.setattr(second_process, "_has_free_processor", lambda: True)
 
@@ -52,7 +52,7 @@ def written(folder: Path, content: str | bytes) -> Path:
 
 def opened_alone(path: Path) -> Trace:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(second_process, "MIN_BYTES", 1 << 60)
+        patch.setattr(second_process, "WORTH_A_PROCESS", 1 << 60)
         return open_trace([path])
 
 
