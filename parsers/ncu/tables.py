@@ -34,6 +34,7 @@ IDENTITY_COLUMNS = frozenset(
 REPORTED_KINDS = frozenset({"ERROR", "WARNING"})
 MAX_MESSAGES = 1000
 _MESSAGE = regex(r"==(?P<kind>[A-Z]+)== ?(?P<text>.*)")
+_SAVED = "Report: "
 _DELIMITERS = (",", ";", "\t")
 _MAX_JOINED_LINES = 200
 _MAX_LINE_LENGTH = 64 * 1024 * 1024
@@ -45,12 +46,16 @@ R = TypeVar("R", bound=RowReader)
 
 @dataclass(slots=True)
 class Printed(Generic[R]):
-    """Everything found in one text: tables, errors and warnings as (kind, text), and other lines by number."""
+    """Everything found in one text: tables, errors and warnings as (kind, text), and other lines by number.
+
+    ``report`` is the file that the counters were saved to, where it says so.
+    """
 
     tables: list[R] = field(default_factory=list)
     messages: list[tuple[str, str]] = field(default_factory=list)
     other_lines: int = 0
     first_other_line: str = ""
+    report: str = ""
 
 
 def encoding_of(head: bytes) -> str:
@@ -97,6 +102,8 @@ def find_tables(lines: Iterable[str], reader_of: Callable[[list[str]], R]) -> Pr
         if message := _MESSAGE.match(line):
             if message["kind"] in REPORTED_KINDS and len(printed.messages) < MAX_MESSAGES:
                 printed.messages.append((message["kind"], message["text"].strip()))
+            if message["text"].startswith(_SAVED):
+                printed.report = message["text"].removeprefix(_SAVED).strip()
             continue
         if not line.strip():
             continue

@@ -197,6 +197,21 @@ def test_only_errors_give_their_text(tmp_path: Path) -> None:
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("saved", "told"),
+    [
+        ("==PROF== Report: /home/me/runs/train.ncu-rep\n", "Open train.ncu-rep, its report."),
+        ("==PROF== Report: C:\\runs\\train.ncu-rep\n", "Open train.ncu-rep, its report."),
+        ("", "Fix what it names and record again."),
+    ],
+)
+def test_what_it_printed_while_it_saved_a_report_names_that(saved: str, told: str, tmp_path: Path) -> None:
+    passes = '==PROF== Profiling "add" - 0: 0%....100% - 8 passes\n==WARNING== It takes long.\n'
+    with pytest.raises(TraceError) as caught:
+        opened(tmp_path, passes + saved)
+    assert caught.value.hint == told
+
+
 def test_an_error_beside_kernels_is_a_note(tmp_path: Path) -> None:
     trace = opened(tmp_path, '==ERROR== Failed to profile "x"\n' + raw_page([("0", "k", "1.5")]))
     assert [note.kind for note in trace.quality.notes] == ["profiler-error"]

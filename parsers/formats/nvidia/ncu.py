@@ -137,6 +137,11 @@ def _nothing_to_show(path: Path, printed: Printed[Page]) -> TraceError:
     errors = _some(printed, "ERROR")
     if errors:
         return TraceError(path, f"Nsight Compute measured nothing; it reported: {' '.join(errors)}", _HINT)
+    if printed.report and not printed.tables:
+        name = re.split(r"[/\\]", printed.report)[-1]
+        return TraceError(
+            path, "This is what Nsight Compute printed while it measured.", f"Open {name}, its report."
+        )
     warnings = _some(printed, "WARNING")
     if warnings and not printed.tables:
         return TraceError(path, f"Nsight Compute measured no kernels; it said: {' '.join(warnings)}", _HINT)

@@ -26,7 +26,7 @@ from parsers.model import (
     Trace,
 )
 from parsers.model.arrays import MAX_NUMBER
-from parsers.model.builder import TraceBuilder
+from parsers.model.builder import MAX_TABLES, TraceBuilder
 from parsers.model.late.regex import regex
 from parsers.model.nesting import lowest_free_rows
 from parsers.model.results import REQUEST_LOG, REQUEST_LOG_TITLE, Cell, rows_shown
@@ -81,6 +81,87 @@ class GenaiPerf(Parser):
         builder.tables.append(ResultTable("Load test of genai-perf", columns, tuple(shown)))
         builder.came_from(source.name, self.format, "genai-perf")
         return builder.build(progress)
+
+
+_RATE = regex(rb'"request_throughput"\s*:\s*\d')
+_NO_NUMBER = regex(rb"(?<=[:\[,]) ?(?:-?Infinity|NaN)\b")  # as Python writes what is none
+_LATENCY = regex(r"(mean|median|std|p\d{2})_(\w{1,40})_ms")
+_FIGURE_OF = {"mean": "avg", "median": "p50"}
+_RATES = {
+    "request_throughput": "requests/s",
+    "input_throughput": "tokens/s",
+    "output_throughput": "tokens/s",
+    "total_throughput": "tokens/s",
+    "total_token_throughput": "tokens/s",
+    "duration": "s",
+    "completed": "requests",
+    "concurrency": "requests",
+}
+
+
+@parser
+class BenchServing(Parser):
+    """What the load tests of vLLM and SGLang save, an object for each of them, recognised by its keys."""
+
+    format = "bench-serving"
+    accompanies = True
+    title = "benchmarks"
+    files = "JSON of the load tests of vLLM and SGLang"
+    suffixes = (".json", ".jsonl")
+    priority = 46
+
+    def recognises(self, source: Source) -> bool:
+        head = source.head
+        return _START.match(head) is not None and b'"completed"' in head and _RATE.search(head) is not None
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        with open_bytes(source) as stream:
+            content = LimitedStream(stream, source, progress, "reading results").whole("Write them again.")
+        builder = TraceBuilder()
+        columns = tuple(ResultColumn(name) for name in ("metric", "unit", *_FIGURES))
+        content = _NO_NUMBER.sub(b"null", content)
+        tests = [_decoded(content)]
+        if tests == [None]:
+            tests = [_decoded(line) for line in content.splitlines() if line.strip()]
+        for test in tests[:MAX_TABLES]:
+            rows = _measured(test) if isinstance(test, dict) else []
+            if rows:
+                shown = rows[: rows_shown(builder.quality, len(rows))]
+                builder.tables.append(ResultTable(_title(test), columns, tuple(shown)))
+        if not builder.tables:
+            raise Malformed(source.path, "These results contain no metrics.", "Let the load test finish.")
+        builder.came_from(source.name, self.format, "bench_serving")
+        return builder.build(progress)
+
+
+def _decoded(line: bytes) -> Any:
+    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return msgspec.json.decode(line)
+    return None
+
+
+def _title(test: dict[str, Any]) -> str:
+    at_once = _number(test.get("max_concurrency"))
+    backend = _text(test.get("backend"))
+    return f"Load test{f' of {backend[:40]}' if backend else ''}" + (
+        f", at most {at_once:.0f} requests at once" if at_once else ""
+    )
+
+
+def _measured(test: dict[str, Any]) -> list[tuple[Cell, ...]]:
+    """Rates and counts, and latencies with those figures of each that are stated."""
+    latencies: dict[str, dict[str, float | None]] = {}
+    for key, value in test.items():
+        if found := _LATENCY.fullmatch(key):
+            latencies.setdefault(found[2], {})[_FIGURE_OF.get(found[1], found[1])] = _number(value)
+    rates: list[tuple[Cell, ...]] = [
+        (name, unit, number, *(None for _ in _FIGURES[1:]))
+        for name, unit in _RATES.items()
+        if (number := _number(test.get(name))) is not None
+    ]
+    return rates + [
+        (name, "ms", *(figures.get(each) for each in _FIGURES)) for name, figures in latencies.items()
+    ]
 
 
 def _number(value: object) -> float | None:
