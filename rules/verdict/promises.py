@@ -52,10 +52,10 @@ def usually(promise: Promise) -> str:
 
 
 def worded_shortly(promise: Promise) -> str:
-    """ "about 2.0x", or "1.2x to 4x" where what a fix gives is not known better."""
+    """ "about 2.0x", or "1.2x to 4x" and "up to 4x" where what a fix gives is not known better."""
     if promise.vague or promise.proposal.redesign:
-        low = factor(promise.low) if promise.low >= ADDS_LITTLE else "1x"
-        return f"{low} to {factor(promise.high)}"
+        high = factor(promise.high)
+        return f"{factor(promise.low)} to {high}" if promise.low >= ADDS_LITTLE else f"up to {high}"
     return f"about {factor(promise.expected)}" if promise.expected >= MIN_SPEEDUP else HARDLY
 
 

@@ -67,7 +67,7 @@ def empty() -> Plan:
         (
             promise(0.8, 2.0, 4.0),
             "possibly nothing, possibly up to 4.0x faster, depending on how many workers there are",
-            "1x to 4.0x",
+            "up to 4.0x",
         ),
         (
             promise(1.5, 2.0, 12.0, redesign=True),

@@ -136,7 +136,7 @@ def test_a_promise_says_its_band_or_what_a_wide_one_depends_on(promised: Promise
     ("promised", "said"),
     [
         (promise(1.021, 1.3, 1.99), "1.02x to 2.0x"),
-        (promise(1.019, 1.3, 1.99), "1x to 2.0x"),
+        (promise(1.019, 1.3, 1.99), "up to 2.0x"),
         (promise(1.0, 1.009, 1.05), "hardly faster"),
     ],
 )
