@@ -19,7 +19,7 @@ from rules.losses.beneath import Beneath, beneath
 from rules.losses.locked_out import locked_out
 from rules.losses.lost_time import IdleTime, idle_finding
 from rules.losses.plan_building import plan_building
-from rules.remedies.copies import PREFETCH_PAGES
+from rules.remedies.copies import ON_THE_GPU_OR_ONCE, PREFETCH_PAGES
 from rules.remedies.host_work import (
     PROCESSES_FOR_THREADS,
     beside_launches,
@@ -113,7 +113,7 @@ When it is wrong
             if locked.is_most
             else remedy(*_OF_CALLS, code=for_pytorch(_WARM_UP))
             if starts
-            else PREFETCH_PAGES
+            else (ON_THE_GPU_OR_ONCE if below.samples else PREFETCH_PAGES)
             if culprit == TOUCHES_PAGES
             else _remedy(waiting, called, is_compiled(trace), is_known=bool(below)),
             culprit=called,

@@ -34,6 +34,11 @@ PREFETCH_PAGES = remedy(
 kernel<<<blocks, threads, 0, stream>>>(data, count);
 cudaMemPrefetchAsync(data, bytes, cudaCpuDeviceId, stream);  // and back, before the CPU reads it""",
 )
+ON_THE_GPU_OR_ONCE = remedy(
+    "Do on the GPU what the CPU does with this memory between the kernels, or do it once, after the last of them.",
+    *PREFETCH_PAGES.advice,
+    code=PREFETCH_PAGES.code,
+)
 PREFETCH_EARLIER = remedy(
     "Prefetch earlier, and on a stream of its own: the data can travel while the kernels before it run.",
     "Leave data on the GPU that is used there again: only what the CPU touches in between has to move.",

@@ -7,10 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
-from parsers.model import F64, EventKind, derived
+from parsers.model import F64, I64, EventKind, Trace, derived
 from parsers.model.late.dataclass import dataclass
-from parsers.model.units import duration
+from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
+from rules.analysis.idle.attribution import migrations
 from rules.analysis.recording.repeats import repeats
 from rules.analysis.recording.subject import SubjectKind, subject_of
 from rules.replay.chance import by_chance
@@ -289,6 +290,10 @@ def _step_of(run: Run, overlay: Overlay) -> float:
     return max(run.period / max(overlay.steps, 1e-9), MIN_STEP_NS)
 
 
+def _linked(trace: Trace, operations: I64) -> float:
+    return float(np.mean(trace.links.launch_of(operations) >= 0)) if len(operations) else 0.0
+
+
 @derived
 def replay_of(analysis: Analysis) -> Replay:
     """The replay of a recording; made once."""
@@ -313,9 +318,15 @@ def _made(analysis: Analysis) -> Replay:
         return Replay(analysis, None, "the recording does not say which call launched which GPU operation")
     t0, t1 = analysis.window
     inside = operations[(trace.events.start[operations] >= t0) & (trace.events.start[operations] < t1)]
-    linked = float(np.mean(trace.links.launch_of(inside) >= 0)) if len(inside) else 0.0
+    linked = _linked(trace, inside)
     if linked < MIN_LINKED:
-        return Replay(analysis, None, f"only {linked:.0%} of the GPU's operations are linked to their launch")
+        launched = inside[~migrations(trace)[trace.events.name[inside]]]
+        why = (
+            "pages of unified memory move, which no call launches"
+            if _linked(trace, launched) >= MIN_LINKED
+            else f"only {percent(linked)} of the GPU's operations are linked to their launch"
+        )
+        return Replay(analysis, None, why)
     spans = spans_of(analysis)
     host = host_nodes(analysis, spans)
     if not len(host) or any(span not in host.span_of_thread for span in range(len(spans))):

@@ -6,14 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from parsers.model import EventKind
+from parsers.model import EventKind, LaneKind
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.findings.base import Category
 from rules.fixes.plan import make_plan
+from rules.replay.replay import replay_of
 from rules.wording.words import Reader
-from tests.rules.builder import TinyTrace, found, repeated
+from tests.rules.builder import MAIN, TinyTrace, found, repeated
 from tests.rules.test_fixes import SGEMM, promised
 
 
@@ -98,13 +99,21 @@ def test_advice_that_fits_every_program_is_left_as_it_is() -> None:
     assert finding.code == ""
 
 
-def test_pages_of_unified_memory_are_to_be_fetched_before_they_are_touched() -> None:
+def pages_that_the_cpu_touches(sampled: bool = False) -> TinyTrace:
     trace = TinyTrace()
     trace.operation(6, 1000, "stencil", 0)
     for number in range(30):
         trace.operation(
             1050 + 100 * number, 1080 + 100 * number, "Memcpy DtoH, unified memory", kind=EventKind.MEMCPY
         )
+        if sampled:
+            at = 1090 + 100 * number
+            trace.add(at, at, "vfprintf", trace._lane(LaneKind.CPU_THREAD, MAIN), EventKind.SAMPLE)
+    return trace
+
+
+def test_pages_of_unified_memory_are_to_be_fetched_before_they_are_touched() -> None:
+    trace = pages_that_the_cpu_touches()
     trace.operation(3980, 4080, "stencil")
     recording = trace.build()
     for category in (Category.HOST_BOUND, Category.COPY_D2H):
@@ -112,6 +121,17 @@ def test_pages_of_unified_memory_are_to_be_fetched_before_they_are_touched() -> 
     assert "unified memory" in found(recording, Category.COPY_D2H).title
     idle = Analysis(recording).idle
     assert {Cause(cause) for cause in idle.cause.tolist()} == {Cause.HOST}
+
+
+def test_what_samples_say_of_code_that_touches_unified_memory_is_the_first_to_leave_out() -> None:
+    trace = pages_that_the_cpu_touches(sampled=True)
+    trace.operation(4080, 4180, "stencil", 4074)
+    recording = trace.build()
+    finding = found(recording, Category.HOST_BOUND)
+    assert "vfprintf (100 %)" in finding.explanation
+    assert "Do on the GPU what the CPU does with this memory" in finding.advice[0]
+    assert "cudaMemPrefetchAsync" in finding.advice[1]
+    assert replay_of(Analysis(recording)).reason == "pages of unified memory move, which no call launches"
 
 
 @pytest.mark.parametrize(

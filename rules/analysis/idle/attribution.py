@@ -122,7 +122,7 @@ def _causes(
 
     queued = (gaps.launch >= 0) & (events.end[np.maximum(gaps.launch, 0)] <= gaps.start)
     unlinked = ((gaps.launch < 0) & (gaps.next_operation >= 0))[pieces.gap]
-    names_page = _migrations(host.threads.trace)[events.name[np.maximum(gaps.next_operation, 0)]]
+    names_page = migrations(host.threads.trace)[events.name[np.maximum(gaps.next_operation, 0)]]
     moves, called = unlinked & names_page[pieces.gap], pieces.call >= 0
     moved, asked = moves & ~called, moves & called
     arrived = pieces.start >= gaps.arrival[pieces.gap]
@@ -152,7 +152,7 @@ def _causes(
 
 
 @derived
-def _migrations(trace: Trace) -> BOOL:
+def migrations(trace: Trace) -> BOOL:
     """For each string, whether it names a move of a page of unified memory."""
     return np.fromiter(map(is_migration, trace.strings), bool, len(trace.strings))
 
