@@ -23,7 +23,6 @@ _BY_SITE = (
     ("family", "operator"),
 )
 _KNOWN = "operator"  # a site without one says nothing
-MAX_ROUNDS = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,10 +107,10 @@ def _numbered(key: I64) -> I64:
 def _in_order(pairs: I64) -> I64:
     """Pairs that come in one order on both sides: those furthest out of place are dropped, round by round."""
     pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
-    for _ in range(MAX_ROUNDS):
+    while len(pairs):
         place = np.argsort(np.argsort(pairs[:, 1], kind="stable"), kind="stable")
         away = np.abs(place - np.arange(len(pairs)))
-        if not len(pairs) or not away.any():
+        if not away.any():
             break
         pairs = pairs[away <= away.max() // 2]
     return pairs

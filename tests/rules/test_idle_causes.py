@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from parsers.model import EventKind, Trace
@@ -206,14 +207,26 @@ def test_without_any_launch_record_the_cause_is_unknown_and_says_why() -> None:
     assert largest(trace.build()) == (Cause.UNKNOWN, "no call was linked to a GPU operation")
 
 
-def test_gaps_inside_a_cuda_graph_are_dependencies() -> None:
+@pytest.mark.parametrize(
+    ("apart_us", "told"),
+    [(999.0, "between the kernels of a CUDA graph"), (1_000.0, "a wait in the launch of a CUDA graph")],
+)
+def test_gaps_inside_a_cuda_graph_are_dependencies(apart_us: float, told: str) -> None:
     trace = TinyTrace()
     first = trace.operation(10, 20, "a", 0, call="cudaGraphLaunch", graph_node=1)
-    second = trace.operation(300, 320, "b", graph_node=2)
-    import numpy as np
-
+    second = trace.operation(20 + apart_us, 40 + apart_us, "b", graph_node=2)
     trace.builder.link(np.array([second]), np.array([first + 1]))
-    assert largest(trace.build()) == (Cause.DEPENDENCY, "between the kernels of a CUDA graph")
+    assert largest(trace.build()) == (Cause.DEPENDENCY, told)
+
+
+def test_of_the_threads_that_launch_the_32_that_launch_most_are_looked_at() -> None:
+    trace, at = TinyTrace(), 0.0
+    for thread in range(40):
+        for _ in range(40 - thread):
+            trace.operation(at + 10, at + 12, "gemm", at, thread=200 + thread)
+            at += 20
+    drivers, _ = Analysis(trace.build()).threads.drivers(0)
+    assert len(drivers) == 32
 
 
 def test_backward_on_its_own_thread_is_not_mistaken_for_python() -> None:

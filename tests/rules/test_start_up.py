@@ -46,7 +46,8 @@ def test_copies_beside_a_kernel_or_a_launch_are_not_alone() -> None:
         (19, 5.0, 19, False),
         (20, 5.0, 20, True),
         (6, 5.0, 2, True),  # each runs three times
-        (6, 900.0, 6, True),  # the GPU works for 2 % of the time
+        (6, 470.0, 6, True),  # the GPU works for 1.1 % of the time
+        (6, 390.0, 6, False),
     ],
 )
 def test_a_few_kernels_in_a_time_of_which_the_gpu_works_a_hundredth_are_too_little(

@@ -17,8 +17,7 @@ from rules.terms.culprit import reason
 
 SOMETHING_ELSE = reason("something else that has the CPU")
 MIN_PAUSE_NS = 1_000_000  # schedulers take a CPU away for several ms
-MIN_TIMES_USUAL = 4.0  # times the median of the same pause in all steps
-MIN_STEPS = 3
+MIN_TIMES_USUAL = 4.0  # times the median of the same pause in all steps: of two, none is
 MIN_A_STEP = 2.0  # on average: collections of garbage and page faults are rarer
 MIN_SHARE = 0.05  # of the steps
 _NONE: Intervals = (np.empty(0, np.int64), np.empty(0, np.int64))
@@ -30,17 +29,15 @@ def interruptions(trace: Trace, threads: Threads, thread: int, steps: Sequence[S
     Only steps with the same calls are compared, call by call. Nothing is told where such pauses are rare, short or all
     in a few steps: those have other causes. Calls that may wait for the GPU are never called interrupted.
     """
-    if len(steps) < MIN_STEPS:
-        return _NONE
     calls, classes = threads.noted_calls(thread)
-    if len(calls) < 2:
+    if len(calls) < 2 or not steps:
         return _NONE
     start = trace.events.start[calls]
     before = np.append(start[0], np.maximum.accumulate(trace.events.end[calls])[:-1])
     first = np.searchsorted(start, [each.start for each in steps])
     last = np.searchsorted(start, [each.end for each in steps])
     alike = _alike(trace.events.name[calls], first, last)
-    if np.count_nonzero(alike) < MIN_STEPS:
+    if not alike.any():
         return _NONE
     often = int((last - first)[alike][0])
     place = first[alike][:, None] + np.arange(often)

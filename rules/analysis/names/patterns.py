@@ -21,7 +21,7 @@ _OPTIONAL = regex(r"\\[a-zA-Z]|(?<!\\)\[[^]]*\]|.(?:[?*+]|\{[^}]*\})|[.^$|]")
 _LITERAL = regex(r"[\w :<]+")
 _NUMBER = regex(r"\d+")
 _NO_NUMBER = regex(r"\\d|\{[^}]*\}")
-_MAX_WORDS = 200_000  # kept at once
+_WORDS_AT_ONCE = 200_000  # known words that are kept
 
 
 class NamePatterns:
@@ -62,7 +62,7 @@ class NamePatterns:
         return _NUMBER.sub(self._alike, name)
 
     def _learn(self, word: str) -> int:
-        if len(self._words) >= _MAX_WORDS:
+        if len(self._words) >= _WORDS_AT_ONCE:
             self._words.clear()
         alike = self.alike(word)
         told = self._words.get(alike)

@@ -11,7 +11,7 @@ from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.device_time import DeviceTime
 
 RESIDUAL, COMPUTE, COMMUNICATION, COPIES, OTHER = range(5)
-FIRST_IDLE = 5  # then one for each ``Cause``
+FIRST_IDLE = OTHER + 1  # then one for each ``Cause``
 PARTS = FIRST_IDLE + len(Cause)
 MAX_PIECES = 24_000  # 9 bytes each
 
