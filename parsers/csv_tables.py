@@ -15,8 +15,7 @@ from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import BYTES_AT_ONCE, LimitedStream
 from parsers.model import F64, I64, Effect, Progress, QualityRecorder
 from parsers.model.arrays import ABSENT, without
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 
 _ANY_BYTES = "latin-1"  # maps every byte to a character and back, so no cell can be undecodable
 _INTEGER = r"^\s*[-+]?[0-9]{1,18}\s*$"

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any, Protocol
 
 from parsers.model import Progress
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 
 MAX_CONTAINERS = 12_000_000  # an empty dict takes 64 bytes: at most about 0.8 GB
 _FREE_CONTAINERS, _MIN_BYTES = 200_000, 8  # of the file for each further container

@@ -11,22 +11,14 @@ from typing import Any
 import numpy as np
 
 from parsers.csv_tables import CsvTable
-from parsers.model import (
-    Attribute,
-    CopyKind,
-    Device,
-    Effect,
-    EventKind,
-    Lane,
-    LaneKind,
-    Malformed,
-    MemoryKind,
-)
 from parsers.model.arrays import ABSENT, I32, I64
-from parsers.model.attributes import MEMORY_KINDS
+from parsers.model.attributes import MEMORY_KINDS, Attribute, CopyKind, MemoryKind
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.regex import regex
+from parsers.model.errors import Malformed
+from parsers.model.lanes import Device, EventKind, Lane, LaneKind
+from parsers.model.late import regex
 from parsers.model.names.collectives import collective_of, is_collective_kernel
+from parsers.model.quality import Effect
 
 _COPY = regex(r"\[CUDA (memcpy|Unified Memory memcpy) (\w+?)(?:-to-|to)(\w+)\]", re.IGNORECASE)
 _MEMSET = regex(r"\[CUDA memset", re.IGNORECASE)

@@ -11,7 +11,7 @@ import numpy as np
 
 from parsers.files.unpacking_limit import BYTES_AT_ONCE, LimitedStream
 from parsers.model.arrays import BOOL, I64, U8
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 _MAX_ELEMENT_BYTES = 64 << 20
 _KEY_BYTES = 200

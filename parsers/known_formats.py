@@ -10,7 +10,7 @@ from parsers.files.containers import is_archive
 from parsers.files.signatures import PACKED_SUFFIXES
 from parsers.files.source import identify
 from parsers.model import TraceError
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import field
 
-from parsers.model import ResultColumn, ResultTable
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
-from parsers.model.results import MAX_ROWS, Cell
+from parsers.model.late import dataclass, regex
+from parsers.model.results import MAX_ROWS, Cell, ResultColumn, ResultTable
 
 NCCL_LINE = regex(
     r"(?P<host>[A-Za-z\d][\w.-]{0,80}):\d{1,9}:\d{1,9} \[\d{1,4}\] NCCL (?P<level>INFO|WARN) (?P<said>[^\n]*)"

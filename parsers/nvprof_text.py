@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.printed_tables import csv_row, in_us
 
 _SUMMARIES = ("Type Time(%) Time Calls Avg Min Max Name", "Time(%) Time Calls Avg Min Max Name")

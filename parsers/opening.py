@@ -9,17 +9,10 @@ from pathlib import Path, PurePath
 
 from parsers.files.base import Excerpt, InParts, Parser, Source, is_reopenable, parser_of, reopenable_parser
 from parsers.files.containers import Contents, contents, holding
-from parsers.model import (
-    Effect,
-    Excessive,
-    Malformed,
-    Progress,
-    Quality,
-    QualityRecorder,
-    Trace,
-    TraceError,
-    UnknownFormat,
-)
+from parsers.model.errors import Excessive, Malformed, TraceError, UnknownFormat
+from parsers.model.progress import Progress
+from parsers.model.quality import Effect, Quality, QualityRecorder
+from parsers.model.trace import Trace
 from parsers.storage import cache
 from parsers.storage.file_arguments import with_origin
 

@@ -7,7 +7,7 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 
 _RULE = regex(r"^ ?-{3,}(?:  +-{3,})+ *$")
 _TIME = regex(r"(-?\d{1,12}(?:\.\d{1,12})?(?:e[+-]\d\d)?)(ns|us|ms|s)")

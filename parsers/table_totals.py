@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from parsers.csv_tables import plain
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.results import Cell, TimeOf, Totals
 
 MIN_OF_KERNELS = 0.9  # of the time of the kernels: operators that have less were not all printed

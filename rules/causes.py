@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.cpu_time import cpu_time
@@ -19,9 +19,8 @@ from rules.fixes.removal import removal_of, removed_share
 from rules.fixes.step_time import StepTime, step_times
 from rules.fixes.told import finding_of, gives_of, is_unreported, names_itself
 from rules.ranking import ranked, weight
-from rules.terms.shares import MAJORITY
-from rules.wording.headline import Part
-from rules.wording.phrases import part_of_steps
+from rules.terms import MAJORITY
+from rules.wording.words import Part, part_of_steps
 
 IN_PART = 0.1  # of a finding's time: a change that takes so much of it is told beside it, where none takes most of it
 ADDS_NOTHING = 1.02  # to the fixes before it: such a fix mends what one of them mends

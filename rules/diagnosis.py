@@ -10,8 +10,7 @@ import numpy as np
 
 from parsers.model import I64, Attribute, Cancelled, EventKind, LaneKind, Progress, Trace
 from parsers.model.arrays import distinct_values
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import distinct
 from parsers.model.results import KERNEL_TIMES_TITLE
 from parsers.model.threads import give_back
@@ -31,7 +30,7 @@ from rules.fixes.plan import Plan, make_plan, plan_of
 from rules.fixes.step_time import StepTime, step_times
 from rules.replay.replay import WITHOUT_TIMES, replay_of
 from rules.source_lines import source_line_of
-from rules.terms.thresholds import DEFAULTS, Thresholds
+from rules.terms import DEFAULTS, Thresholds
 from rules.wording.words import Reader, Words, ours, said
 
 _MEMORY = regex(

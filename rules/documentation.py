@@ -8,10 +8,10 @@ import textwrap
 from functools import cache
 from pathlib import Path
 
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from rules.findings.base import EXPLANATION_HEADINGS, Category, Rule, rules
 from rules.kernels.checks.explanations import glossary
-from rules.terms.thresholds import DEFAULTS, Threshold, Thresholds, known_thresholds
+from rules.terms import DEFAULTS, Threshold, Thresholds, known_thresholds
 
 _KEY = regex(r"\{([a-z-]+)\}")
 DESTINATION = Path(__file__).resolve().parent.parent / "docs" / "rules.md"

@@ -8,19 +8,17 @@ from dataclasses import fields, replace
 import numpy as np
 
 from parsers.model import Array, Trace
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, Pairs, columns_of
-from rules.analysis.idle.causes import Cause, IdleTable
-from rules.analysis.idle.device_time import DeviceTime
+from rules.analysis.idle.causes import Cause, DeviceTime, IdleTable
 from rules.analysis.names.families import Family
 from rules.analysis.steps.steps import Step
 from rules.causes import Cause as FoundCause
 from rules.diagnosis import Diagnosis
 from rules.findings.base import Finding
 from rules.fixes.step_time import StepTime
-from rules.terms.culprit import Culprit
-from rules.terms.thresholds import DEFAULTS, Thresholds
+from rules.terms import DEFAULTS, Culprit, Thresholds
 
 Columns = Mapping[str, Array]
 _IDLE = ("start", "end", "device", "cause", "culprit", "event", "next_operation")

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parsers.model import I64, EventKind, Trace
+from parsers.model import I64, EventKind, Trace, derived_by
 from parsers.model.arrays import distinct_values
-from parsers.model.derived import derived_by
 from parsers.model.names.source_files import frame_parts
 from rules.analysis.arithmetic.intervals import clip, length, union
 from rules.analysis.idle.frames import UserFrames
 from rules.analysis.stretches.program_frames import FRAMES, is_program_frame, program_frames, program_script
-from rules.terms.culprit import Culprit, CulpritKind, SourceLine
-from rules.terms.shares import NEARLY_ALL
+from rules.terms import NEARLY_ALL, Culprit, CulpritKind, SourceLine
 
 if TYPE_CHECKING:
     from rules.analysis.analysis import Analysis

@@ -22,8 +22,8 @@ from pathlib import Path
 
 from write_predictions import DOCUMENT, MISSED_BY, PROGRAMS, REPOSITORY, measured
 
-from parsers.model.late.dataclass import dataclass
-from rules.fixes.measured_bands import Reach, margin
+from parsers.model.late import dataclass
+from rules.fixes.plan import Reach, margin
 
 KEPT = Path(__file__).with_name("predicted.csv")
 GAINS = REPOSITORY / "resources" / "measured_gains.json"

@@ -12,15 +12,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))
 
 from parsers import open_trace  # noqa: E402 - a script runs from anywhere
 from rules.analysis.analysis import Analysis  # noqa: E402
-from rules.fixes.measured_bands import Reach  # noqa: E402
-from rules.fixes.plan import VAGUE, Promise, make_plan  # noqa: E402
+from rules.fixes.plan import VAGUE, Promise, Reach, make_plan  # noqa: E402
 
 DOCUMENT = REPOSITORY / "docs" / "predictions.md"
 PROGRAMS = REPOSITORY / "tests" / "fixtures" / "programs"

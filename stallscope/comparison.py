@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.comparison import compare as comparing
 from stallscope.run import Run
 

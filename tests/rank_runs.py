@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from tests.benchmarks.kineto_like import flow, microseconds
 
 I64 = npt.NDArray[np.int64]

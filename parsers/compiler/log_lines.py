@@ -13,8 +13,7 @@ from dataclasses import field
 from datetime import datetime
 
 from parsers.files.unpacking_limit import LimitedStream
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 
 MAX_LINE_LENGTH = 4 << 20  # bytes; the metrics of one compilation take 40 kB
 _MAX_PAYLOAD = 64 << 10  # of what is looked at; generated code is not

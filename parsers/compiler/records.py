@@ -9,8 +9,7 @@ import msgspec
 
 from parsers.compiler.log_lines import Record
 from parsers.model.arrays import MAX_NUMBER
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 
 MAX_COMPILATIONS, MAX_BREAKS = 50_000, 50_000  # of one log
 _MAX_REASON_LENGTH = 300  # characters of a reason

@@ -11,8 +11,7 @@ from typing import ClassVar, Protocol, TypeGuard, TypeVar, runtime_checkable
 from parsers.files.texts import utf8
 from parsers.model import ArgumentSource, Progress, Trace
 from parsers.model.catalogs import load_all
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 
 HEAD_BYTES = 64 * 1024
 

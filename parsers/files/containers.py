@@ -16,7 +16,7 @@ from parsers.files.signatures import ZIP
 from parsers.files.source import READ_ERRORS, identify, open_bytes
 from parsers.files.unpacking_limit import UnpackingLimit
 from parsers.model import ArgumentSource, Malformed, Progress, Trace, TraceError, refused_by_system
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 MAX_MEMBERS = 20_000  # files: a run of many ranks has one for each
 MAX_UNPACKED = 64 << 30

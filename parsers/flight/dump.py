@@ -18,7 +18,7 @@ from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import MAX_RATIO, LimitedStream, UnpackingLimit
 from parsers.model import CollectiveState, Malformed, ProcessGroup, Progress, UnknownFormat
 from parsers.model.arrays import MAX_NUMBER
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.memory import Frame
 from parsers.model.names.source_files import is_own_file
 

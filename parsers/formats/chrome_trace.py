@@ -19,7 +19,7 @@ from parsers.files.signatures import USUAL_GROWTH
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import ALWAYS_ALLOWED, MAX_RATIO
 from parsers.model import ArgumentSource, Effect, Malformed, Progress, Trace, TraceError, UnknownFormat
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 
 _JSON_START = regex(rb"^(?:\xef\xbb\xbf)?\s*(?:\{|\[\s*(?:\{|\]|$))")
 

@@ -18,7 +18,7 @@ from parsers.files.unpacking_limit import LimitedStream, require_memory
 from parsers.json_records import UNREADABLE, Records
 from parsers.model import Effect, EventKind, Lane, LaneKind, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.names.kernels import block_name
 from parsers.model.nesting import lowest_free_rows
 from parsers.model.units import NS_PER_US

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from parsers.files.base import Parser, Source, parser
 from parsers.files.texts import utf8
 from parsers.model import Progress, ResultColumn, ResultTable, Trace
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.results import Cell, TimeOf, Totals
 from parsers.model.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from parsers.printed_profile import read_profile

@@ -7,7 +7,7 @@ import re
 from parsers.files.base import Parser, Source, parser
 from parsers.files.signatures import GZIP, ZSTD
 from parsers.model import Progress, Trace, UnknownFormat
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 
 _UNPACK = "Unpack it and open what is in it: gzip, zstd, zip and tar are unpacked here, others are not."
 _AS_SQLITE = "If Nsight Systems wrote it, export its report as SQLite: nsys export --type sqlite REPORT"

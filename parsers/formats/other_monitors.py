@@ -8,8 +8,7 @@ from parsers.files.texts import utf8
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.units import NS_PER_S
 from parsers.smi.clock import local_ns, moment_of
 from parsers.smi.columns import Quantity

@@ -15,8 +15,7 @@ from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream, require_memory
 from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.names.kernels import distinct_names
 from parsers.model.names.mangled import spelled_out
 from parsers.model.names.source_files import is_own_frame

@@ -13,8 +13,7 @@ from parsers.files.source import READ_ERRORS, open_bytes
 from parsers.files.unpacking_limit import UnpackingLimit
 from parsers.model import ArgumentSource, Effect, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 
 _SPACE = regex(rb"\x0a.{1,6}?(?:\x08.{1,10}?)?\x12.{1,2}(?:/(?:host|device):|Task Environment)", re.DOTALL)
 _BYTES_AT_ONCE = 4 << 20

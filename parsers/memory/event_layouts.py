@@ -12,8 +12,7 @@ from dataclasses import field
 import numpy as np
 
 from parsers.model.arrays import BOOL, I64, U8, U64, Array, distinct_values
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 
 OPENING = b"}\x94("  # EMPTY_DICT, MEMOIZE, MARK
 EVENT_BYTES_AT_ONCE = 1 << 14  # that are looked at: an event that has more is read alone

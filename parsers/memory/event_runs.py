@@ -28,7 +28,7 @@ from parsers.memory.event_layouts import (
 )
 from parsers.memory.history import History, is_event
 from parsers.model import I64, Progress
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 _BYTES_AT_ONCE = 1 << 20  # bytes whose events are decoded at once
 _LAYOUTS_AT_ONCE = 8

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from parsers.model.arrays import I32, I64, MAX_NUMBER
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.memory import Frame
 
 ALLOC, FREE, SEGMENT, UNSEGMENT, OOM, OTHER = range(6)

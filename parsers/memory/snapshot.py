@@ -15,7 +15,7 @@ import numpy as np
 
 from parsers.memory.history import ALLOC, FREE, OOM, SEGMENT, UNSEGMENT, History, number
 from parsers.model.arrays import I32, I64, U8, rows_by
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.memory import (
     ACTIVE,
     AFTER,

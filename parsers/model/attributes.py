@@ -7,7 +7,7 @@ from enum import Enum
 import numpy as np
 
 from parsers.model.arrays import I64
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 
 class Attribute(Enum):

@@ -16,7 +16,7 @@ from parsers.model.errors import Excessive
 from parsers.model.events import EventTable, Links, of_kinds
 from parsers.model.kernels import KernelProfile
 from parsers.model.lanes import Capture, Device, EventKind, Lane, LaneKind, Rank, TraceInput
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.memory import Memory
 from parsers.model.names.collectives import is_collective_kernel
 from parsers.model.names.per_name import judged

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model.arrays import F64, I64
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 MAX_READ = 1e18  # no sampled quantity is larger, in whatever unit; a damaged number is
 

@@ -7,7 +7,7 @@ from dataclasses import field
 import numpy as np
 
 from parsers.model.arrays import BOOL, I32, I64, U8, stable_order
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 COLUMNS: dict[str, type[np.integer]] = {
     "start": np.int64,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from itertools import chain
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 MetricValue = float | int | str
 Dim3 = tuple[int, int, int]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum, IntEnum
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 
 class LaneKind(Enum):

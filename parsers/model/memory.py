@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model.arrays import BOOL, I32, I64, U8, Array
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 BEFORE = np.iinfo(np.int64).min  # start of an allocation that is older than the recorded history
 AFTER = np.iinfo(np.int64).max  # end of an allocation that was still held when the recording ended

@@ -9,7 +9,7 @@ from enum import Enum
 import numpy as np
 
 from parsers.model.arrays import BOOL
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 PREVIEW = "preview"  # the kind of the note that marks a trace of the first events only
 KERNEL_COUNTERS = "kernel-counters"  # that of the note that counts kernels with counters and without times

@@ -13,7 +13,7 @@ from parsers.model.attributes import Attribute, AttributeColumn
 from parsers.model.derived import DerivedValues, derived
 from parsers.model.events import EventTable, Links
 from parsers.model.lanes import BESIDE_LANES, GPU_WORK, Capture, Device, EventKind, Lane, Rank, TraceInput
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.collectives import is_collective_kernel
 from parsers.model.names.per_name import named
 from parsers.model.quality import Quality

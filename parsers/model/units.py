@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 
 NS_PER_US = 1_000
 NS_PER_MS = 1_000_000

@@ -11,7 +11,7 @@ from typing import IO, cast
 import zstandard
 from isal import isal_zlib
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.protobuf.wire import Damaged, fields, integer, message, text
 
 MAGIC = b"NVR\0"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import field
 
 from parsers.model import SourcePlace
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.protobuf.wire import Damaged
 
 ELF = b"\x7fELF\x02\x01"  # 64 bits, little-endian

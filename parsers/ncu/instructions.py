@@ -10,7 +10,7 @@ import numpy as np
 
 from parsers.model import BOOL, I64, KernelSource, Progress, SourcePlace
 from parsers.model.arrays import MAX_NUMBER, distinct_values
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.ncu.cubin import Cubin, read_cubin
 from parsers.protobuf.columns import Spans, buffer_of, decode, parts_of
 from parsers.protobuf.wire import fields, integer, message, text

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, TypeGuard
 
 import resources
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 
 MAX_LABEL_LENGTH = 300
 _METRIC_NAME = regex(r"\w+__[\w.]+\w")

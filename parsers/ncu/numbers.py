@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable
 
 from parsers.model.kernels import MetricValue
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 
 _SIMPLE = regex(r"\d{1,30}(?:\.\d{1,30})?", re.ASCII)
 _PLAIN = regex(r"[+-]?\d+")

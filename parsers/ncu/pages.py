@@ -9,8 +9,7 @@ from dataclasses import field
 
 from parsers.model import Effect, KernelProfile, QualityRecorder, RuleResult
 from parsers.model.kernels import Dim3, MetricValue
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.units import base_unit
 from parsers.ncu.labels import derived_metrics, identifier_of, metric_of_label
 from parsers.ncu.numbers import Instances, NumberStyle, is_missing, metric_value, style_of, whole_number

@@ -7,18 +7,14 @@ from typing import IO
 from parsers.files.base import Source
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import UnpackingLimit
-from parsers.model import (
-    Effect,
-    KernelProfile,
-    Malformed,
-    Progress,
-    QualityRecorder,
-    Trace,
-    TraceError,
-    TraceInput,
-)
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.regex import regex
+from parsers.model.errors import Malformed, TraceError
+from parsers.model.kernels import KernelProfile
+from parsers.model.lanes import TraceInput
+from parsers.model.late import regex
+from parsers.model.progress import Progress
+from parsers.model.quality import Effect, QualityRecorder
+from parsers.model.trace import Trace
 from parsers.ncu.blocks import MAX_STRINGS, UNPACKING_ERRORS, Block, Session, read_blocks
 from parsers.ncu.instructions import Code
 from parsers.ncu.results import Result, read_group, read_result

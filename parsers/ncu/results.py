@@ -7,10 +7,8 @@ from dataclasses import field
 from functools import lru_cache
 from math import isfinite
 
-from parsers.model import KernelProfile, RuleResult
-from parsers.model.kernels import Dim3, MetricValue
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.kernels import Dim3, KernelProfile, MetricValue, RuleResult
+from parsers.model.late import dataclass, regex
 from parsers.ncu.instructions import Code, Counts, counts_from, counts_instructions, counts_of
 from parsers.ncu.numbers import Instances, whole_number
 from parsers.protobuf.wire import Damaged, fields, float32, float64, integer, message, text

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.ncu.labels import identifier_of
 
 _IDENTITY = [

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import field
 
 from parsers.model import KernelProfile, KernelSource, SourcePlace
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 _NAMES, _FILES = ("Kernel Name", "Function Name"), ("File Path", "File Name")
 _CODE, _ADDRESS, _LINE = "Source", "Address", "Line No"

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 from typing import IO, Generic, TypeVar
 
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.ncu.sections import PrintedSections, RowReader
 
 IDENTITY_COLUMNS = frozenset(

@@ -8,7 +8,7 @@ from dataclasses import field
 import numpy as np
 
 from parsers.model import BOOL, I32, I64, Attribute, CopyKind, EventKind, LaneKind, MemoryKind, SyncKind
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.collectives import collective_of, is_collective_kernel
 from parsers.nsys.enumerations import COPY_KINDS, copy_text, memory_kinds, memory_text
 from parsers.nsys.identifiers import UNKNOWN, Codes, RowCodes

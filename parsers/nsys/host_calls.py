@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from parsers.model import BOOL, I32, I64, Attribute, Effect, EventKind, LaneKind
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.nsys.gpu_work import Correlated
 from parsers.nsys.identifiers import UNKNOWN, Codes, global_process
 from parsers.nsys.reading import LaneKey, Reading, taken

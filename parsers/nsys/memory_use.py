@@ -8,7 +8,7 @@ import numpy as np
 
 from parsers.model import BOOL, I64, Effect, MemoryKind
 from parsers.model.arrays import rows_by
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.memory import BEFORE, Allocations, Blocks, Lives, Memory
 from parsers.nsys.enumerations import memory_kinds
 from parsers.nsys.identifiers import UNKNOWN, is_possible

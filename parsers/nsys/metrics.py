@@ -10,8 +10,7 @@ import numpy as np
 from parsers.model import F64, I64, Counter, Excessive, LaneKind
 from parsers.model.arrays import rows_by
 from parsers.model.builder import MAX_COUNTERS
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.units import name_and_unit
 from parsers.nsys.identifiers import UNKNOWN, is_possible
 from parsers.nsys.reading import Reading

@@ -17,7 +17,7 @@ import resources
 from parsers.model import Attribute, CopyKind, Device, Effect, EventKind, Lane, LaneKind, MemoryKind, Progress
 from parsers.model.arrays import ABSENT, BOOL, I32, I64, rows_by
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.quality import ONE_BY_ONE, RAN_ONE_BY_ONE
 from parsers.nsys.enumerations import COPY_KINDS, copy_text
 from parsers.sqlite.database import Database

@@ -12,7 +12,7 @@ import numpy as np
 
 from parsers.model import BOOL, I32, I64, Attribute, EventKind, LaneKind
 from parsers.model.arrays import distinct_values, rows_by, without
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.collectives import collective_of, is_communication_range
 from parsers.model.names.per_name import PerString
 from parsers.model.names.steps import step_number

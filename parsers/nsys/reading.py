@@ -11,7 +11,7 @@ import numpy as np
 
 from parsers.model import BOOL, I32, I64, Effect, Lane, LaneKind, Progress
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.nsys.identifiers import FARTHEST_NS, UNKNOWN
 from parsers.sqlite.database import Batch, Database, Table, TableDamaged
 from parsers.sqlite.row_source import source_rows

@@ -12,7 +12,7 @@ import numpy as np
 
 from parsers.model import I64, Effect
 from parsers.model.arrays import rows_by
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.nsys.identifiers import FARTHEST_NS, UNKNOWN, is_possible
 from parsers.nsys.metrics import HERTZ_FROM, add_counter, gpus_known_as, metric_name
 from parsers.nsys.reading import Reading

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from parsers.model import AUTOGRAD, Device, Effect, Lane, LaneKind, Rank, TraceInput
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.nsys.identifiers import UNKNOWN, process_id, thread_id
 from parsers.nsys.reading import LaneKey, Reading
 from parsers.sqlite.database import Database

@@ -11,7 +11,7 @@ import numpy as np
 from parsers.model import F64, I64, Attribute, Counter, Device, Effect, EventKind, Lane, LaneKind, Progress
 from parsers.model.arrays import MAX_NUMBER, rows_by
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.perfetto.packets import Packets
 from parsers.protobuf.columns import Fields, Spans, decode
 from parsers.protobuf.wire import FIXED64

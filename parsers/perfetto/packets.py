@@ -12,7 +12,7 @@ import numpy as np
 
 from parsers.model import F64, I64, U8, Progress
 from parsers.model.arrays import distinct_values, rows_by
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.protobuf.columns import Fields, Spans, buffer_of, decode, parts_of
 from parsers.protobuf.wire import FIXED64, VARINT
 

@@ -11,8 +11,7 @@ from parsers.chrome.decode.categories import Where, family_of
 from parsers.model import GPU_WORK, Attribute, CopyKind, Counter, Device, Effect, EventKind, Lane, LaneKind
 from parsers.model.arrays import BOOL, I64, MAX_NUMBER, U8, distinct_values, rows_by, without
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.perfetto.packets import Events, Packets, Track
 from parsers.rocm.timeline import direction_of as rocm_direction
 from parsers.xprof.details import direction_of, kind_of

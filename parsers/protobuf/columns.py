@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import BOOL, I64, U8, U64, Progress
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.protobuf.wire import BYTES, FIXED32, FIXED64, MAX_VARINT_LENGTH, VARINT
 
 MAX_FIELDS = 4096  # of one small message; more are taken for damage, because each costs a pass

@@ -8,7 +8,7 @@ import numpy as np
 
 from parsers.model import I32, I64, Effect, EventKind, Lane, LaneKind
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.names.kernels import block_name
 from parsers.model.nesting import lowest_free_rows
 from parsers.proton.records import ProtonEvents

@@ -9,8 +9,7 @@ import numpy as np
 from parsers.model import I32, I64, Device, EventKind, Lane, LaneKind
 from parsers.model.arrays import rows_by
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import judged
 from parsers.model.names.steps import step_number
 from parsers.proton.records import ProtonEvents

@@ -18,11 +18,9 @@ from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.json_lists import Piece
 from parsers.json_records import UNREADABLE, Records
-from parsers.model import F64, I32, I64, Effect, Malformed, Progress, QualityRecorder, Trace
+from parsers.model import F64, I32, I64, Effect, Excessive, Malformed, Progress, QualityRecorder, Trace
 from parsers.model.builder import TraceBuilder
-from parsers.model.errors import Excessive
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.units import NS_PER_US
 
 _START = regex(rb'\s*\{\s*"displayTimeUnit"\s*:\s*"\w{1,4}"\s*,\s*"traceEvents"\s*:\s*\[')

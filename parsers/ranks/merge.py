@@ -8,26 +8,16 @@ from itertools import accumulate
 
 import numpy as np
 
-from parsers.model import (
-    SOURCE_BITS,
-    Attribute,
-    Capture,
-    Counter,
-    Device,
-    Effect,
-    EventTable,
-    Lane,
-    Links,
-    Quality,
-    QualityRecorder,
-    Rank,
-    Trace,
-)
 from parsers.model.arrays import I32, I64
-from parsers.model.attributes import TEXT_ATTRIBUTES, AttributeColumn
+from parsers.model.attributes import TEXT_ATTRIBUTES, Attribute, AttributeColumn
 from parsers.model.builder import in_display_order
+from parsers.model.counters import Counter
+from parsers.model.events import EventTable, Links
 from parsers.model.kernels import distinct_kernels
-from parsers.model.late.dataclass import dataclass
+from parsers.model.lanes import Capture, Device, Lane, Rank
+from parsers.model.late import dataclass
+from parsers.model.quality import Effect, Quality, QualityRecorder
+from parsers.model.trace import SOURCE_BITS, Trace
 from parsers.ranks.log_alignment import logs_on_timelines
 from parsers.ranks.rank_choice import LEFT_OUT, Choice, Member, choose, never_together
 from parsers.ranks.rank_clocks import Alignment, align

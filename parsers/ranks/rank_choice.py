@@ -10,8 +10,7 @@ from itertools import pairwise
 from pathlib import PurePath
 
 from parsers.model import Trace
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 
 _RANK_IN_NAME = regex(r"rank[-_.]?(\d{1,6})(?!\d)", re.IGNORECASE)
 LEFT_OUT = "left-out"

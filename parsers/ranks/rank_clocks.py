@@ -10,7 +10,7 @@ import numpy as np
 
 from parsers.model import I64, Attribute, Effect, Progress, QualityNote, Trace
 from parsers.model.arrays import distinct_values, median_of
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import duration
 
 MIN_PAIRS = 8

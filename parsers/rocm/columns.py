@@ -11,8 +11,7 @@ import numpy as np
 from parsers.csv_tables import plain
 from parsers.model import F64, I64, Effect, Progress, QualityRecorder
 from parsers.model.arrays import ABSENT
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.sqlite.database import Database, Table, TableDamaged
 from parsers.sqlite.guarded import GuardedConnection, quote
 from parsers.sqlite.whole_columns import WholeColumns

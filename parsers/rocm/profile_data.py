@@ -12,7 +12,7 @@ import numpy as np
 from parsers.model import Attribute, CopyKind, Counter, Device, EventKind, Lane, LaneKind, Progress
 from parsers.model.arrays import ABSENT, BOOL, I32, I64, distinct_values, rows_by
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.rocm.columns import DatabaseColumns
 from parsers.rocm.timeline import place_in, taken
 from parsers.sqlite.database import Database

@@ -16,7 +16,7 @@ import numpy as np
 
 from parsers.model import I64, Device, Effect, EventKind
 from parsers.model.arrays import ABSENT, distinct_values, rows_by
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.rocm.columns import DatabaseColumns
 from parsers.rocm.timeline import (
     AMD_GPU,

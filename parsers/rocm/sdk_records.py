@@ -13,7 +13,7 @@ from parsers.json_lists import Piece
 from parsers.json_records import UNREADABLE, R, Records
 from parsers.model import I64, Device, Effect, EventKind, QualityRecorder
 from parsers.model.arrays import ABSENT, rows_by
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.rocm.timeline import (
     AMD_GPU,
     Calls,

@@ -14,8 +14,7 @@ import numpy as np
 from parsers.model import F64, I64, Device, EventKind, KernelProfile, Progress
 from parsers.model.arrays import ABSENT, MAX_NUMBER
 from parsers.model.kernels import MetricValue
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.rocm.timeline import (
     AMD_GPU,
     Calls,

@@ -11,7 +11,7 @@ import numpy as np
 from parsers.model import BOOL, I32, I64, Attribute, CopyKind, EventKind, Lane, LaneKind
 from parsers.model.arrays import ABSENT, distinct_values, rows_by
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 FARTHEST_NS = -ABSENT // 2
 # of one device; a program that makes more goes through them in turn, and its queues tell more

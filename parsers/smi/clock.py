@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.units import NS_PER_S
 
 _YEARS = range(1970, 2200)  # what int64 ns since 1970 can hold, and a log can be of

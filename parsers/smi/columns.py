@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 import resources
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.units import base_unit, name_and_unit
 
 _TIME = regex(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d(\.\d{1,6})?")

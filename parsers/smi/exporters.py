@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parsers.csv_tables import plain
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.smi.columns import Quantity, quantities
 
 _FIELD = regex(r"DCGM_FI_(?:DEV|PROF)_(\w+)$")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.smi.columns import Quantity, query_quantity
 
 _TABLE = regex(r"\| NVIDIA-SMI \d")

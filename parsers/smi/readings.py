@@ -9,7 +9,7 @@ import numpy as np
 
 from parsers.model import Counter, Excessive
 from parsers.model.counters import MAX_READ
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.smi.columns import Quantity
 
 MAX_SERIES = 20_000

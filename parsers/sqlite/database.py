@@ -16,8 +16,7 @@ from typing import Any
 
 from parsers.model import I64, Effect, Malformed, Progress, QualityRecorder, TraceError
 from parsers.model.arrays import ABSENT
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.threads import threads
 from parsers.sqlite.guarded import BELIEVE_DAMAGED, MAX_QUERY_S, GuardedConnection, Watch, quote
 from parsers.sqlite.read_only import read_only_uri

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from parsers.model import Progress
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 MAX_QUERY_S = 30.0
 MAX_TABLES = 5_000  # with indexes and views; an export has one or two hundred

@@ -13,7 +13,7 @@ from pathlib import Path
 from parsers.files.base import Source
 from parsers.files.signatures import DATABASE
 from parsers.model import Effect, Malformed, QualityRecorder, TraceError
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.sqlite.private_copy import private_copy
 
 _IN_SCHEMA = regex(rb"CREATE TABLE\s+(?:IF NOT EXISTS\s+)?[\"'`\[]?(\w{1,200})", re.IGNORECASE)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from parsers.model import I64, TraceError
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.sqlite.guarded import GuardedConnection, Watch, quote
 from parsers.sqlite.read_only import read_only_uri
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from parsers.model import I64, Effect, Progress, QualityRecorder
 from parsers.model.arrays import ABSENT
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.sqlite.database import Database, Table, TableDamaged
 
 Columns = Mapping[str, I64]

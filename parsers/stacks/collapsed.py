@@ -9,7 +9,7 @@ import numpy as np
 from parsers.files.base import Source
 from parsers.model import Effect, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.names.mangled import readable_symbol
 from parsers.stacks.timeline import (
     COUNTED,

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from parsers.model import F64, I32, I64
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.stacks.timeline import MAX_DEPTH
 
 _NONE = -1

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from parsers.model import BOOL, F64, I32, I64, Effect, EventKind, Lane, LaneKind
+from parsers.model import BOOL, F64, I32, I64, Effect, EventKind, Excessive, Lane, LaneKind
 from parsers.model.arrays import MAX_NUMBER, distinct_values, median_of
 from parsers.model.builder import TraceBuilder
-from parsers.model.errors import Excessive
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 _MAX_SAMPLE = 1.5  # times the usual distance: where the next sample comes later, the thread did not run
 MAX_THREADS = 20_000  # of one file

@@ -15,7 +15,7 @@ import platformdirs
 
 from parsers.files.private_folder import hold, remove_if_abandoned
 from parsers.files.user_folders import user_folder
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 WRONG_CLOCK_S = 24 * 3600
 

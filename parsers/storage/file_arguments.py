@@ -9,7 +9,7 @@ from typing import Any
 
 from parsers.files.base import Parser, Source, is_reopenable, reopenable_parser
 from parsers.model import ArgumentSource, Trace, TraceError
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.storage.cache import state_of
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from parsers.files.containers import Unpacked, holding
 from parsers.files.private_folder import PrivateFolder
 from parsers.model import ArgumentSource, Trace
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.storage import cache, traces
 from parsers.storage.file_arguments import FileArguments, FileOrigin
 

@@ -16,32 +16,24 @@ import msgspec
 
 from parsers.files.decoders import from_msgpack
 from parsers.files.private_folder import hold
-from parsers.model import (
-    ArgumentSource,
+from parsers.model.attributes import (
     Attribute,
     AttributeColumn,
-    Capture,
     CollectiveState,
     CopyKind,
-    Counter,
-    Device,
-    EventKind,
-    EventTable,
-    KernelProfile,
-    Lane,
-    Links,
     MemoryKind,
-    Progress,
-    Quality,
-    Rank,
-    ResultTable,
     SyncKind,
-    Trace,
-    TraceInput,
 )
-from parsers.model.events import COLUMNS
-from parsers.model.late.dataclass import dataclass
+from parsers.model.counters import Counter
+from parsers.model.events import COLUMNS, EventTable, Links
+from parsers.model.kernels import KernelProfile
+from parsers.model.lanes import Capture, Device, EventKind, Lane, Rank, TraceInput
+from parsers.model.late import dataclass
 from parsers.model.memory import Allocations, Blocks, Memory, MemoryWords
+from parsers.model.progress import Progress
+from parsers.model.quality import Quality
+from parsers.model.results import ResultTable
+from parsers.model.trace import ArgumentSource, Trace
 from parsers.storage import columns as columns_file
 from parsers.storage.columns import Columns, NotAsWritten
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from parsers.model import U8, EventKind, LaneKind
 from parsers.model.arrays import BOOL, I64, in_both, median_of, rows_by
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.nesting import depths
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from parsers.model import CopyKind, EventKind
 from parsers.model.attributes import MEMORY_KINDS
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 
 _PART = regex(r"(?<!\w)(\w++):([\w.,]+)")
 _NONE = b""

@@ -8,7 +8,7 @@ from dataclasses import field
 import numpy as np
 
 from parsers.model import BOOL, I64, U8, Excessive, Progress
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.protobuf.columns import Parts, Spans, buffer_of, decode, parts_of
 from parsers.protobuf.wire import BYTES, FIXED64, VARINT
 

@@ -10,8 +10,7 @@ import numpy as np
 from parsers.model import GPU_WORK, Attribute, CopyKind, Device, Effect, EventKind, Lane, LaneKind
 from parsers.model.arrays import BOOL, I64, MAX_NUMBER, U8, distinct_values, rows_by
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.names.collectives import collective_of
 from parsers.xprof.call_threads import PLACES, HostEvent, frame_name, host_events, owners_of_calls
 from parsers.xprof.details import details_of, direction_of, kind_of

@@ -7,15 +7,14 @@ from dataclasses import field, replace
 import numpy as np
 
 from parsers.model import U8, DerivedValues, Progress, Trace, derived, derived_by
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.memory import UNTIMED
 from parsers.model.names.per_name import distinct
 from parsers.model.threads import give_back
 from parsers.model.units import how_many, percent
 from rules.analysis.arithmetic.intervals import Intervals, length, union
 from rules.analysis.idle.attribution import idle_of_device, joined_tables
-from rules.analysis.idle.causes import IdleTable
-from rules.analysis.idle.device_time import Budget, DeviceTime, budget_of, busy_parts, idle_parts
+from rules.analysis.idle.causes import Budget, DeviceTime, IdleTable, budget_of, busy_parts, idle_parts
 from rules.analysis.idle.interruptions import interruptions
 from rules.analysis.idle.threads import Threads
 from rules.analysis.names.families import Family, KernelClass, classify
@@ -23,7 +22,7 @@ from rules.analysis.names.host_language import host_code
 from rules.analysis.ranks.stages import with_neighbours
 from rules.analysis.steps.analysed_time import AnalysedTime, analysed_time
 from rules.analysis.steps.steps import Step, find_steps
-from rules.terms.thresholds import DEFAULTS, Thresholds
+from rules.terms import DEFAULTS, Thresholds
 
 
 @dataclass(frozen=True, eq=False)

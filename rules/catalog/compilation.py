@@ -9,8 +9,7 @@ from parsers.model.arrays import median_of
 from parsers.model.names.per_name import named
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.intervals import pairs, union
+from rules.analysis.arithmetic.intervals import durations, pairs, union
 from rules.analysis.gpu.inside_window import operations
 from rules.analysis.logs.compilations import (
     BrokenGraph,
@@ -24,10 +23,9 @@ from rules.findings.base import Category, Finding, Need, Rule, Severity, remedy,
 from rules.losses.lost_time import between_nodes, evidence_of
 from rules.remedies.compiling import advice_on, not_again
 from rules.remedies.launching import FUSED_IN_GRAPH
-from rules.terms.culprit import Culprit, CulpritKind, SourceLine
+from rules.terms import Culprit, CulpritKind, SourceLine
 from rules.wording.compilations import why
-from rules.wording.headline import Headline
-from rules.wording.phrases import counted, short_place, shortened
+from rules.wording.words import Headline, counted, short_place, shortened
 
 MAX_LISTED, MAX_SHOWN = 3, 20  # functions, and compilations of each
 MAX_NAME_LENGTH = 40  # characters in a title

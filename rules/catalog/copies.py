@@ -2,18 +2,72 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import ClassVar
+
 from parsers.model import CopyKind, Trace
 from parsers.model.units import percent
-from rules.analysis.arithmetic.durations import durations
-from rules.analysis.gpu.copies import Copies
-from rules.findings.base import Category, Remedy, rule
-from rules.losses.concentration import Extent
-from rules.losses.exposed_copies import ExposedCopies
-from rules.losses.host_link import PAGES_FROM_GPU, PAGES_TO_GPU, LinkUse, copies_sentence
-from rules.remedies.copies import less_from_gpu, less_to_gpu
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.wording.phrases import without_stacks
-from rules.wording.words import Words, for_native, ours
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import durations, pairs
+from rules.analysis.gpu.copies import Copies, worst_copies
+from rules.findings.base import Category, Finding, Remedy, Rule, rule
+from rules.losses.host_link import (
+    PAGES_FROM_GPU,
+    PAGES_TO_GPU,
+    LinkUse,
+    copies_sentence,
+    is_slow,
+    link_sentence,
+    link_use,
+)
+from rules.losses.lost_time import Extent, event_evidence, extent
+from rules.remedies.copies import PINNED_AT_FULL_SPEED, less_from_gpu, less_to_gpu
+from rules.terms import MIN_SHARE, Culprit, CulpritKind
+from rules.wording.words import Headline, Words, for_native, ours, share, without_stacks
+
+
+class ExposedCopies(Rule):
+    """Speaks of the GPU that loses most by copies of one direction."""
+
+    direction: ClassVar[CopyKind]
+    title: ClassVar[str]
+    title_of_pages: ClassVar[str]
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        trace, worst = analysis.trace, worst_copies(analysis, self.direction)
+        if worst is None or share(analysis, worst.exposed_ns) < analysis.thresholds[MIN_SHARE]:
+            return
+        pageable, use = worst.from_pageable, None if worst.are_migrations else link_use(trace, worst)
+        found_in = extent(analysis, worst.exposed, worst.device)
+        are_pages = worst.are_migrations and not worst.are_prefetched
+        faster = PINNED_AT_FULL_SPEED if is_slow(use, pageable) else ()
+        yield self.finding(
+            analysis,
+            headline=Headline(
+                self.title_of_pages if are_pages else self.title, found_in.share(worst.exposed_ns)
+            ),
+            account=self.account(worst, use, found_in) + link_sentence(use, pageable),
+            remedy=self.less(trace, worst, found_in).and_then(*faster),
+            ceiling_ns=worst.exposed_ns,
+            culprit=self.culprit(trace, worst),
+            device=worst.device,
+            evidence=event_evidence(trace, worst.events),
+            intervals=pairs(worst.exposed),
+            unknown=self.unknown(trace, worst),
+        )
+
+    @abstractmethod
+    def account(self, copies: Copies, use: LinkUse | None, found_in: Extent) -> str: ...
+
+    @abstractmethod
+    def less(self, trace: Trace, copies: Copies, found_in: Extent) -> Remedy: ...
+
+    @abstractmethod
+    def culprit(self, trace: Trace, copies: Copies) -> Culprit: ...
+
+    @abstractmethod
+    def unknown(self, trace: Trace, copies: Copies) -> tuple[Words, ...]: ...
 
 
 @rule

@@ -12,12 +12,12 @@ from rules.analysis.arithmetic.intervals import length
 from rules.analysis.cpu.cpu_time import LONG_GAP_NS, CpuTime
 from rules.analysis.stretches.library_calls import is_sleep
 from rules.findings.base import Finding, rule
-from rules.losses.cpu_rule import CpuRule, unknown_lines
 from rules.losses.cpu_work import (
     MAX_NAMED,
     MIN_SEEN,
     MIN_SHARE,
     MIN_STEPS,
+    CpuRule,
     called_libraries,
     culprit_of,
     function_of,
@@ -25,13 +25,13 @@ from rules.losses.cpu_work import (
     longest_of,
     named_shares,
     own_lines,
+    unknown_lines,
 )
 from rules.losses.lost_time import evidence_of
 from rules.remedies.cpu_work import OUTSIDE_OPERATORS, as_many_threads
 from rules.remedies.host_work import WAIT_FOR_WORK, by_name
-from rules.terms.culprit import Culprit, CulpritKind, reason
-from rules.terms.shares import MAJORITY
-from rules.wording.phrases import number_of_cores
+from rules.terms import MAJORITY, Culprit, CulpritKind, reason
+from rules.wording.words import number_of_cores
 
 
 @rule

@@ -8,7 +8,7 @@ import numpy as np
 
 from parsers.model import EventKind
 from parsers.model.arrays import distinct_values
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
@@ -19,13 +19,12 @@ from rules.analysis.names.operators import FORWARD, is_autograd_function
 from rules.analysis.stretches.backward_again import backward_again
 from rules.analysis.stretches.unneeded_gradients import unneeded_gradients
 from rules.findings.base import Category, Finding, rule
-from rules.losses.cpu_rule import CpuRule, line_or_operator
-from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE, MIN_STEPS, longest_of
+from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE, MIN_STEPS, CpuRule, line_or_operator, longest_of
 from rules.losses.lost_time import event_evidence
 from rules.remedies.cpu_work import COMPUTED_ONCE
 from rules.remedies.gradients import NO_UNUSED_GRADIENTS, ONE_BACKWARD
 from rules.remedies.remedy import remedy
-from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms import Culprit, CulpritKind
 from rules.wording.words import for_pytorch
 
 

@@ -17,15 +17,22 @@ from rules.findings.base import Finding, rule
 from rules.kernels.one_hot_products import BETWEEN, LEFT, one_hot_products
 from rules.kernels.pair_distances import MIN_DIMENSIONS, MIN_RATIO, pair_distances
 from rules.losses.built_constants import MAX_LENGTH, Built, built
-from rules.losses.cpu_rule import CpuRule, line_or_operator, unknown_lines
-from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE, MIN_STEPS, longest_of
+from rules.losses.cpu_work import (
+    MAX_NAMED,
+    MIN_SHARE,
+    MIN_STEPS,
+    CpuRule,
+    line_or_operator,
+    longest_of,
+    unknown_lines,
+)
 from rules.losses.dense_tables import MAX_USED, dense_tables
 from rules.remedies.constants import BUILT_ONCE
 from rules.remedies.distances import DISTANCES_BY_PRODUCT
 from rules.remedies.gradients import SPARSE_GRADIENTS
 from rules.remedies.look_ups import ROWS_BY_INDEX
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.wording.phrases import listed
+from rules.terms import Culprit, CulpritKind
+from rules.wording.words import listed
 
 
 @rule

@@ -12,13 +12,11 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.cpu_time import CpuTime
 from rules.analysis.names.regions import is_loader
 from rules.findings.base import Category, Finding, rule
-from rules.losses.cpu_rule import CpuRule
-from rules.losses.cpu_work import MAX_NAMED, culprit_of, inside, own_lines
+from rules.losses.cpu_work import MAX_NAMED, CpuRule, culprit_of, inside, own_lines
 from rules.losses.lost_time import evidence_of
 from rules.remedies.cpu_work import loaded_beside, region_beside
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.thresholds import MIN_SHARE
-from rules.wording.phrases import number_of_cores, without_stacks
+from rules.terms import MIN_SHARE, Culprit, CulpritKind
+from rules.wording.words import number_of_cores, without_stacks
 
 MIN_LOADS = 2  # of one, nobody knows whether it comes again
 NEARLY = 0.05  # of a worker, or of the rest of a step: so little more makes no difference

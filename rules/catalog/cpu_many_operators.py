@@ -14,12 +14,19 @@ from rules.analysis.idle.threads import READ_BACKS
 from rules.findings.base import Category, Evidence, Finding, rule
 from rules.losses.at_once import FASTEST_READ, LARGE_BYTES, MAX_OF_A_CORE
 from rules.losses.cpu_loops import MIN_TIMES, MIN_TIMES_ALIKE, in_optimizer, item_loops
-from rules.losses.cpu_rule import CpuRule, line_or_operator, unknown_lines
-from rules.losses.cpu_work import MAX_NAMED, MIN_SEEN, MIN_SHARE, MIN_STEPS
+from rules.losses.cpu_work import (
+    MAX_NAMED,
+    MIN_SEEN,
+    MIN_SHARE,
+    MIN_STEPS,
+    CpuRule,
+    line_or_operator,
+    unknown_lines,
+)
 from rules.losses.lost_time import evidence_of
 from rules.remedies.cpu_work import ITEMS_TOGETHER, VALUES_TOGETHER, fewer_calls
-from rules.terms.shares import MAJORITY
-from rules.wording.phrases import counted, listed
+from rules.terms import MAJORITY
+from rules.wording.words import counted, listed
 
 MIN_OPERATORS = 100
 MANY_READ_BACKS = 0.25  # of the calls

@@ -13,10 +13,8 @@ from rules.analysis.ranks.on_cpu import RanksOnCpu, ranks_on_cpu
 from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.losses.lost_time import evidence_of
 from rules.remedies.communication import LESS_ON_CPU, keep_up_on_cpu
-from rules.terms.culprit import Culprit, CulpritKind, quoted
-from rules.terms.thresholds import MIN_SHARE
-from rules.wording.headline import Headline
-from rules.wording.phrases import counted, of_every_step, part_of_steps
+from rules.terms import MIN_SHARE, Culprit, CulpritKind, quoted
+from rules.wording.words import Headline, counted, of_every_step, part_of_steps
 
 MAX_EVIDENCE = 20
 

@@ -18,10 +18,8 @@ from rules.findings.base import Category, Evidence, Finding, Need, Rule, remedy,
 from rules.losses.cpu_work import MAX_NAMED, MIN_NAMED, Products, named_shares, own_lines, products_of
 from rules.remedies.cpu_work import ALL_CORES, FEWER_THREADS, LARGE_OPERATORS, SINGLE_PRECISION
 from rules.remedies.remedy import Remedy
-from rules.terms.culprit import NOBODY, Culprit, CulpritKind, quoted
-from rules.terms.shares import MAJORITY, NEARLY_ALL
-from rules.wording.headline import Headline
-from rules.wording.phrases import of_every_step, shortened, without_times
+from rules.terms import MAJORITY, NEARLY_ALL, NOBODY, Culprit, CulpritKind, quoted
+from rules.wording.words import Headline, of_every_step, shortened, without_times
 
 MAX_NAME_LENGTH = 26  # in the title
 MIN_BUSY = 0.01  # of the time: what takes less says nothing about it

@@ -9,8 +9,7 @@ import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, EventKind, Trace
 from parsers.model.arrays import distinct_values, median_of, percentile_of, rows_by
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
@@ -21,12 +20,19 @@ from rules.findings.base import Category, Finding, Need, rule
 from rules.kernels.memory_orders import orders_differ
 from rules.kernels.operator_roofs import shown_shapes, work_of
 from rules.losses.at_once import FASTEST_READ
-from rules.losses.cpu_rule import CpuRule, line_or_operator
-from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE, MIN_STEPS, longest_of, named_shares
+from rules.losses.cpu_work import (
+    MAX_NAMED,
+    MIN_SHARE,
+    MIN_STEPS,
+    CpuRule,
+    line_or_operator,
+    longest_of,
+    named_shares,
+)
 from rules.losses.lost_time import evidence_of
 from rules.remedies.cpu_work import IN_SINGLE_PRECISION, NO_ATTENTION_DROPOUT
 from rules.remedies.kernels import FUSED_ATTENTION, LONG_SIDES, SAME_ORDER
-from rules.wording.phrases import shortened
+from rules.wording.words import shortened
 
 # as what they read and write: on one busy core sums of tensors in one order take 3 times as long as at FASTEST_READ, in
 # two orders 15 times, and a softmax over three numbers 26 times where one over long columns takes 4

@@ -18,10 +18,8 @@ from rules.losses.beneath import beneath
 from rules.losses.lost_time import IdleTime, evidence_of, idle_finding
 from rules.losses.pauses import longest_pause
 from rules.remedies.waiting import PERSISTENT_WORKERS, prepared_input
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.thresholds import MIN_SHARE
-from rules.wording.headline import Headline
-from rules.wording.phrases import share, without_stacks
+from rules.terms import MIN_SHARE, Culprit, CulpritKind
+from rules.wording.words import Headline, share, without_stacks
 
 
 @rule

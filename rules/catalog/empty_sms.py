@@ -8,13 +8,12 @@ import numpy as np
 
 from parsers.model import F64, I64, Attribute, EventKind
 from parsers.model.arrays import without
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.names.kernels import kernel_name
 from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.durations import durations, time_by_name
-from rules.analysis.arithmetic.intervals import clip, length, pairs, subtract, union
+from rules.analysis.arithmetic.intervals import clip, durations, length, pairs, subtract, time_by_name, union
 from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.analysis.gpu.inside_window import busiest_device, operations
 from rules.analysis.gpu.launch_sizes import SCHEDULERS, lanes_of, multiprocessors_of, nearly_empty
@@ -23,12 +22,18 @@ from rules.analysis.names.host_language import is_python
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.losses.lost_time import event_evidence
 from rules.remedies.engines import spreading_advice, spreading_code
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.shares import MAJORITY
-from rules.terms.thresholds import MIN_SHARE
-from rules.wording.headline import Headline
-from rules.wording.phrases import listed, of_every_step, part_of_step, share, shortened
-from rules.wording.words import Words, for_python, ours
+from rules.terms import MAJORITY, MIN_SHARE, Culprit, CulpritKind
+from rules.wording.words import (
+    Headline,
+    Words,
+    for_python,
+    listed,
+    of_every_step,
+    ours,
+    part_of_step,
+    share,
+    shortened,
+)
 
 LONG_NS = 20_000  # a shorter kernel takes as long as it takes to start and to end
 MAX_BLOCKS = 32  # on an SM at once: NVIDIA's CUDA programming guide, of data centre GPUs since Volta

@@ -9,29 +9,23 @@ import numpy as np
 
 from parsers.model import I64, Attribute, EventKind, Trace
 from parsers.model.arrays import among, median_of
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.devices import device_name
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, percent, rate, size
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.intervals import clip, length, pairs, union
+from rules.analysis.arithmetic.intervals import clip, durations, length, pairs, union
 from rules.analysis.gpu.inside_window import operations
 from rules.analysis.ranks.adapters import busiest_adapter
 from rules.analysis.ranks.collectives import measured_bus_bandwidth
 from rules.analysis.ranks.late import CollectiveRow, Ranks
 from rules.analysis.ranks.recorded import RecordedRun, ranks_of
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
-from rules.losses.concentration import Extent, extent
-from rules.losses.lost_time import event_evidence
+from rules.losses.lost_time import Extent, event_evidence, extent
 from rules.remedies.communication import EQUAL_WORK, hidden_communication
-from rules.terms.culprit import NOBODY, Culprit, CulpritKind
-from rules.terms.shares import MAJORITY
-from rules.terms.thresholds import MIN_SHARE
-from rules.wording.headline import Headline
+from rules.terms import MAJORITY, MIN_SHARE, NOBODY, Culprit, CulpritKind
 from rules.wording.late_ranks import late_names
-from rules.wording.phrases import a_step, counted, share
-from rules.wording.words import Words, for_python
+from rules.wording.words import Headline, Words, a_step, counted, for_python, share
 
 BEYOND_THE_OTHERS = 10  # times what the others usually take
 MANY_OTHERS = 4  # collectives that tell what is usual

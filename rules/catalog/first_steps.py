@@ -10,11 +10,17 @@ from rules.analysis.names.software import is_serving_engine
 from rules.findings.base import Category, Finding, Rule, Severity, remedy, rule
 from rules.losses.warm_up import WarmUp, step_evidence, warm_up
 from rules.remedies.engines import later_steps
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.thresholds import MIN_SHARE
-from rules.wording.headline import Headline
-from rules.wording.phrases import without_stacks
-from rules.wording.words import Words, for_jax, for_native, for_pytorch, listed_words, ours
+from rules.terms import MIN_SHARE, Culprit, CulpritKind
+from rules.wording.words import (
+    Headline,
+    Words,
+    for_jax,
+    for_native,
+    for_pytorch,
+    listed_words,
+    ours,
+    without_stacks,
+)
 
 _START_CODE = """\
 schedule = torch.profiler.schedule(wait=1, warmup=2, active=5)   # warmup: recorded, then thrown away"""

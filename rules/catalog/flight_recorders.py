@@ -30,8 +30,8 @@ from rules.losses.flight_recorders import (
     ranks_in_words,
     when,
 )
-from rules.terms.culprit import NOBODY, Culprit, CulpritKind, SourceLine
-from rules.wording.headline import Headline
+from rules.terms import NOBODY, Culprit, CulpritKind, SourceLine
+from rules.wording.words import Headline
 
 MAX_LISTED = 3  # groups in which something hangs, and ranks that are told about one by one
 _STUCK_CODE = """# py-spy dump --pid PID             # where the rank that is missing is now

@@ -8,23 +8,18 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import I64, Attribute, EventKind
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.durations import durations, time_by_name
+from rules.analysis.arithmetic.intervals import durations, time_by_name
 from rules.analysis.gpu.inside_window import of_family, of_type, operations
-from rules.analysis.idle.causes import Cause
-from rules.analysis.idle.device_time import Budget
+from rules.analysis.idle.causes import Budget, Cause
 from rules.analysis.names.families import Family
 from rules.findings.base import Category, Finding, Rule, remedy, rule
 from rules.losses.lost_time import between_nodes, event_evidence
-from rules.terms.culprit import NOBODY, Culprit, CulpritKind
-from rules.terms.shares import MAJORITY
-from rules.terms.thresholds import Unit, threshold
-from rules.wording.headline import Headline
-from rules.wording.phrases import listed, share, shortened
-from rules.wording.words import Words, for_native, for_python, ours
+from rules.terms import MAJORITY, NOBODY, Culprit, CulpritKind, Unit, threshold
+from rules.wording.words import Headline, Words, for_native, for_python, listed, ours, share, shortened
 
 MIN_COMPUTE = threshold(
     "gpu-bound",

@@ -17,12 +17,9 @@ from rules.memory.account import DeviceMemory, Shortage
 from rules.memory.kinds import Kind
 from rules.memory.relief import ranks_of, reliefs
 from rules.memory.summary import MemorySummary, memory_of
-from rules.terms.culprit import NOBODY, Culprit, CulpritKind, SourceLine
-from rules.terms.shares import MAJORITY
-from rules.terms.thresholds import Unit, threshold
-from rules.wording.headline import Headline
+from rules.terms import MAJORITY, NOBODY, Culprit, CulpritKind, SourceLine, Unit, threshold
 from rules.wording.memory import given_back_sentence
-from rules.wording.words import Words
+from rules.wording.words import Headline, Words
 
 _GROWTH_CODE = """losses.append(loss.item())    # or loss.detach(): the number, not the graph that led to it
 del outputs                   # before the next step asks for memory"""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import I64, EventKind, Trace
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.names.calls import Call
 from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
@@ -25,12 +25,18 @@ from rules.losses.lost_time import IdleTime, event_evidence, idle_finding
 from rules.losses.pauses import longest_pause
 from rules.remedies.host_work import COLLECT_SELDOM, NO_ANOMALY_DETECTION
 from rules.remedies.memory import kept_memory
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.shares import MAJORITY
-from rules.terms.thresholds import MIN_SHARE, Unit, threshold
-from rules.wording.headline import Headline
-from rules.wording.phrases import counted, of_every_step, share, without_stacks
-from rules.wording.words import Words, for_jax, for_native, ours
+from rules.terms import MAJORITY, MIN_SHARE, Culprit, CulpritKind, Unit, threshold
+from rules.wording.words import (
+    Headline,
+    Words,
+    counted,
+    for_jax,
+    for_native,
+    of_every_step,
+    ours,
+    share,
+    without_stacks,
+)
 
 MIN_ALLOCATING = threshold(
     "allocation",

@@ -7,7 +7,7 @@ from rules.findings.base import Category, remedy, rule
 from rules.kernels.checks.speed_of_light import dram_percent, speed_of_light
 from rules.kernels.checks.stalls import capped, stalls
 from rules.losses.kernel_findings import Fault, KernelRule, Reads
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY
 
 LOW_L2_HIT_PERCENT = 50.0
 IDLE_DRAM_PERCENT = 30.0

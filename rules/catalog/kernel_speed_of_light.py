@@ -26,7 +26,7 @@ from rules.kernels.checks.speed_of_light import (
     speed_of_light,
 )
 from rules.losses.kernel_findings import Fault, KernelRule, Reads, other_faults
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY
 
 UNOPTIMISED = (
     0.9  # of a kernel's time, at most: code for release has fewer instructions and waits less for each

@@ -9,13 +9,12 @@ import numpy as np
 from parsers.model import I64, EventKind, Trace
 from parsers.model.arrays import distinct_values, median_of
 from parsers.model.events import of_kinds
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.calls import WORK_CALLS, Call, calls_of
 from parsers.model.names.per_name import named
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.intervals import intersect, length, union
+from rules.analysis.arithmetic.intervals import durations, intersect, length, union
 from rules.analysis.gpu.gpu_vendor import has_graphs
 from rules.analysis.gpu.inside_window import api_calls, operations
 from rules.analysis.idle.causes import Cause
@@ -32,11 +31,8 @@ from rules.remedies.launching import (
     joined_loop,
     replayed_graph,
 )
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.shares import MAJORITY
-from rules.terms.thresholds import MIN_SHARE, Unit, threshold
-from rules.wording.phrases import counted, part_of_step, share
-from rules.wording.words import Words, for_python, ours
+from rules.terms import MAJORITY, MIN_SHARE, Culprit, CulpritKind, Unit, threshold
+from rules.wording.words import Words, counted, for_python, ours, part_of_step, share
 
 SHORT_KERNEL_NS = threshold(
     "short-kernel",

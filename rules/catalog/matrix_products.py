@@ -8,13 +8,12 @@ import numpy as np
 
 from parsers.model import I64, Attribute, EventKind, Trace
 from parsers.model.arrays import without
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.names.kernels import kernel_name
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.intervals import clip, length, pairs, union
+from rules.analysis.arithmetic.intervals import clip, durations, length, pairs, union
 from rules.analysis.gpu.inside_window import (
     busiest_device,
     of_family,
@@ -30,12 +29,19 @@ from rules.findings.base import Category, Finding, Rule, remedy, rule
 from rules.kernels.gpu_peaks import peaks_of
 from rules.losses.lost_time import event_evidence, kernel_culprit
 from rules.remedies.kernels import CHANNELS_LAST, PAD_SHAPES, single_precision
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.shares import MAJORITY
-from rules.terms.thresholds import MIN_SHARE
-from rules.wording.headline import Headline
-from rules.wording.phrases import counted, of_every_step, part_of_step, share, shortened
-from rules.wording.words import Words, for_native, for_python, ours
+from rules.terms import MAJORITY, MIN_SHARE, Culprit, CulpritKind
+from rules.wording.words import (
+    Headline,
+    Words,
+    counted,
+    for_native,
+    for_python,
+    of_every_step,
+    ours,
+    part_of_step,
+    share,
+    shortened,
+)
 
 # Peak TF32 rate over peak FP64 tensor rate, from NVIDIA's data sheets: A100 156/19.5, H100 495/67.
 USUAL_RATIO = 8.0

@@ -8,12 +8,11 @@ import numpy as np
 
 from parsers.model import I64, Attribute, EventKind, KernelProfile, Trace
 from parsers.model.events import of_kinds
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.kernels import base_name, kernel_name
 from parsers.model.units import percent, rate
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.intervals import clip, intersect, length, pairs, union
+from rules.analysis.arithmetic.intervals import clip, durations, intersect, length, pairs, union
 from rules.analysis.gpu.inside_window import busiest_device, of_family, operations, operator_of
 from rules.analysis.gpu.memory_bound import MemoryBound, memory_bound
 from rules.analysis.names.families import Family
@@ -24,11 +23,17 @@ from rules.losses.lost_time import event_evidence, kernel_culprit
 from rules.losses.owners import operators_behind, owner_of
 from rules.remedies.kernels import CHANNELS_LAST, FUSED_ATTENTION, fused_kernels
 from rules.replay.replay import replay_of
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.thresholds import MIN_SHARE
-from rules.wording.headline import Headline
-from rules.wording.phrases import amounts, counted, of_every_step, part_of_step, share, shortened
-from rules.wording.words import ours
+from rules.terms import MIN_SHARE, Culprit, CulpritKind
+from rules.wording.words import (
+    Headline,
+    amounts,
+    counted,
+    of_every_step,
+    ours,
+    part_of_step,
+    share,
+    shortened,
+)
 
 
 @rule

@@ -10,18 +10,15 @@ from parsers.model import I64, EventKind
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.intervals import clip, length, pairs, union
+from rules.analysis.arithmetic.intervals import clip, durations, length, pairs, union
 from rules.analysis.gpu.inside_window import busiest_device, of_family, operations, total
 from rules.analysis.names.families import Family
 from rules.findings.base import Category, Finding, Rule, rule
 from rules.kernels.tensor_core_rates import has_tensor_cores, tensor_core_rates
 from rules.losses.lost_time import event_evidence, kernel_culprit
 from rules.remedies.kernels import tensor_cores
-from rules.terms.thresholds import MIN_SHARE
-from rules.wording.headline import Headline
-from rules.wording.phrases import of_every_step, part_of_step, share, shortened
-from rules.wording.words import Words, ours
+from rules.terms import MIN_SHARE
+from rules.wording.words import Headline, Words, of_every_step, ours, part_of_step, share, shortened
 
 FULL_PRECISION = ("fp32", None)
 

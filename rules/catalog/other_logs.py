@@ -21,10 +21,8 @@ from rules.analysis.logs.device_log import device_logs, log_summary
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.kernels.operator_roofs import shown_shapes, work_of
 from rules.losses.lost_time import evidence_of
-from rules.terms.culprit import NOBODY, Culprit, CulpritKind
-from rules.wording.headline import Headline
-from rules.wording.phrases import listed, shortened
-from rules.wording.words import ours
+from rules.terms import NOBODY, Culprit, CulpritKind
+from rules.wording.words import Headline, listed, ours, shortened
 
 _DEVICE_LOG_CODE = """# open the trace and the log of the same seconds together: they say when the GPU was slowed
 with torch.profiler.profile(on_trace_ready=torch.profiler.tensorboard_trace_handler("trace")):

@@ -7,23 +7,19 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import I64, Attribute, CopyKind, EventKind
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.kernels import is_migration, kernel_name
 from parsers.model.names.per_name import named
 from parsers.model.units import duration, how_many, percent, size
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.intervals import Intervals, clip, length, measure, pairs, union
+from rules.analysis.arithmetic.intervals import Intervals, clip, durations, length, measure, pairs, union
 from rules.analysis.gpu.copies import copies_of
 from rules.analysis.gpu.inside_window import operations
 from rules.findings.base import Category, Finding, Need, Rule, rule
-from rules.losses.concentration import extent
-from rules.losses.lost_time import event_evidence
+from rules.losses.lost_time import event_evidence, extent
 from rules.remedies.copies import PREFETCH_PAGES
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.thresholds import MIN_SHARE
-from rules.wording.headline import Headline
-from rules.wording.phrases import share, shortened
+from rules.terms import MIN_SHARE, Culprit, CulpritKind
+from rules.wording.words import Headline, share, shortened
 
 MIN_MOVING = 0.25  # of a kernel's time while pages move: less costs a long kernel little
 

@@ -14,12 +14,10 @@ from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.collectives import CollectiveColumns, collective_columns
 from rules.analysis.ranks.stages import NEIGHBOURS, messages_passed_on, stages_of, waiting_in_receives
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, rule
-from rules.losses.concentration import extent
-from rules.losses.lost_time import any_stream
+from rules.losses.lost_time import any_stream, extent
 from rules.remedies.communication import MICRO_BATCHES_FOR_STAGE, full_pipeline
-from rules.terms.thresholds import MIN_SHARE
-from rules.wording.headline import Headline
-from rules.wording.phrases import listed, share
+from rules.terms import MIN_SHARE
+from rules.wording.words import Headline, listed, share
 
 UNKNOWN = "Which stages have more layers than others, if all are busy all the time."
 # micro-batches for each stage: a fifth of the time is left empty at most (GPipe, Huang et al. 2019)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from parsers.model import Trace
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.results import TimeOf
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
@@ -20,11 +20,8 @@ from rules.analysis.beside.printed_totals import (
     printed_totals,
 )
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
-from rules.terms.culprit import Culprit, CulpritKind, SourceLine
-from rules.terms.shares import MAJORITY
-from rules.wording.headline import Headline
-from rules.wording.phrases import listed, short_place, shortened
-from rules.wording.words import Words, ours
+from rules.terms import MAJORITY, Culprit, CulpritKind, SourceLine
+from rules.wording.words import Headline, Words, listed, ours, short_place, shortened
 
 MAX_NAMED = 3
 MIN_NAMED = 0.05  # of the time

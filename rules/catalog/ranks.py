@@ -19,12 +19,19 @@ from rules.findings.base import Category, Evidence, Finding, Need, Rule, remedy,
 from rules.losses.lost_time import event_evidence, evidence_of
 from rules.remedies.communication import BESIDE_COMPUTATION, JOIN_MESSAGES, keep_up
 from rules.replay.late_ranks import gain_without_late_ranks
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.thresholds import MIN_SHARE, Unit, threshold
-from rules.wording.headline import Headline
+from rules.terms import MIN_SHARE, Culprit, CulpritKind, Unit, threshold
 from rules.wording.late_ranks import because, cannot_tell, clocks_agree, explanation, headline, late_names
-from rules.wording.phrases import counted, of_every_step, part_of_step, share, without_stacks
-from rules.wording.words import for_python, for_pytorch, ours
+from rules.wording.words import (
+    Headline,
+    counted,
+    for_python,
+    for_pytorch,
+    of_every_step,
+    ours,
+    part_of_step,
+    share,
+    without_stacks,
+)
 
 MAX_EVIDENCE = 20
 

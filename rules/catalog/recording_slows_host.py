@@ -13,11 +13,18 @@ from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, leng
 from rules.analysis.idle.causes import Cause
 from rules.findings.base import Category, Finding, Rule, Severity, remedy, rule, severity_of
 from rules.losses.lost_time import event_evidence
-from rules.terms.culprit import reason
-from rules.terms.thresholds import Unit, threshold
-from rules.wording.headline import Headline
-from rules.wording.phrases import listed, of_every_step, part_of_step, share
-from rules.wording.words import for_jax, for_native, for_pytorch, ours
+from rules.terms import Unit, reason, threshold
+from rules.wording.words import (
+    Headline,
+    for_jax,
+    for_native,
+    for_pytorch,
+    listed,
+    of_every_step,
+    ours,
+    part_of_step,
+    share,
+)
 
 NOTABLE_SHARE = threshold(
     "recording-overhead",

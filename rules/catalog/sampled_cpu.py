@@ -13,10 +13,8 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.sampled_stacks import OwnFrame, OwnTime, own_time
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.losses.lost_time import evidence_of
-from rules.terms.culprit import NOBODY, Culprit, CulpritKind, SourceLine
-from rules.terms.shares import MAJORITY
-from rules.wording.headline import Headline
-from rules.wording.phrases import listed, short_place, shortened
+from rules.terms import MAJORITY, NOBODY, Culprit, CulpritKind, SourceLine
+from rules.wording.words import Headline, listed, short_place, shortened
 
 MAX_NAMED = 3
 MIN_NAMED = 0.05  # of the sampled time

@@ -19,10 +19,8 @@ from rules.analysis.beside.gpu_metrics import (
 )
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.losses.lost_time import evidence_of
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.wording.headline import Headline
-from rules.wording.phrases import listed, shortened
-from rules.wording.words import Words, ours
+from rules.terms import Culprit, CulpritKind
+from rules.wording.words import Headline, Words, listed, ours, shortened
 
 MIN_TOLD = 0.1  # of the kernels' time has to be sampled
 MIN_LIMIT = 0.05  # of it: what limits less is not told

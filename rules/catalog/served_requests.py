@@ -7,14 +7,13 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import I64, LaneKind, Trace
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.losses.lost_time import evidence_of
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.wording.headline import Headline
-from rules.wording.phrases import listed, shortened
+from rules.terms import Culprit, CulpritKind
+from rules.wording.words import Headline, listed, shortened
 
 MIN_NAMED = 0.05  # of the requests' time
 MUCH_IN_QUEUE = 0.3  # of it: then more requests come at once than the model's instances answer

@@ -15,11 +15,8 @@ from rules.kernels.operator_roofs import MEMORY_ROOF, OperatorRoof, shown_shapes
 from rules.kernels.slow_operators import lost_ns, slow_operators
 from rules.losses.lost_time import event_evidence
 from rules.remedies.kernels import faster_operator
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.thresholds import MIN_SHARE
-from rules.wording.headline import Headline
-from rules.wording.phrases import counted, listed, of_every_step, part_of_step, share, shortened
-from rules.wording.words import ours
+from rules.terms import MIN_SHARE, Culprit, CulpritKind
+from rules.wording.words import Headline, counted, listed, of_every_step, ours, part_of_step, share, shortened
 
 MAX_NAMED = 3
 

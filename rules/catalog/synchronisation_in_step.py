@@ -15,10 +15,8 @@ from rules.analysis.idle.causes import Cause
 from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.losses.lost_time import IdleTime, idle_finding
 from rules.remedies.waiting import fewer_waits
-from rules.terms.culprit import CulpritKind
-from rules.terms.thresholds import Unit, threshold
-from rules.wording.phrases import counted, listed, share, without_stacks
-from rules.wording.words import for_native, ours
+from rules.terms import CulpritKind, Unit, threshold
+from rules.wording.words import counted, for_native, listed, ours, share, without_stacks
 
 MIN_SHARE = threshold(
     "synchronisation",

@@ -11,10 +11,8 @@ from rules.analysis.logs.clocks import ClockFacts, Limit, clock_facts
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, remedy, rule
 from rules.losses.lost_time import any_stream
 from rules.remedies.clocks import LOG_CLOCKS, higher_clock
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.thresholds import Unit, threshold
-from rules.wording.headline import Headline
-from rules.wording.words import ours
+from rules.terms import Culprit, CulpritKind, Unit, threshold
+from rules.wording.words import Headline, ours
 
 MIN_LOST = threshold(
     "throttled",

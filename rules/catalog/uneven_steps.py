@@ -12,8 +12,7 @@ from parsers.model.names.devices import device_name
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.intervals import Intervals, clip, length, pairs, union
+from rules.analysis.arithmetic.intervals import Intervals, clip, durations, length, pairs, union
 from rules.analysis.cpu.cpu_time import cpu_time
 from rules.analysis.gpu.inside_window import operations
 from rules.analysis.idle.causes import Cause
@@ -21,15 +20,11 @@ from rules.analysis.steps.growth import grow
 from rules.analysis.steps.steps import Step
 from rules.analysis.stretches.evaluations import evaluations
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, remedy, rule, severity_of
-from rules.losses.concentration import extent
-from rules.losses.lost_time import any_stream, event_evidence, kernel_culprit
+from rules.losses.lost_time import any_stream, event_evidence, extent, kernel_culprit
 from rules.losses.warm_up import step_evidence
 from rules.remedies.host_work import EVALUATE_SELDOM, GROWING_STEPS, RARER_IN_SLOW_STEPS
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.thresholds import MIN_SHARE, Unit, threshold
-from rules.wording.headline import Headline
-from rules.wording.phrases import listed, share, shortened
-from rules.wording.words import for_python, for_pytorch
+from rules.terms import MIN_SHARE, Culprit, CulpritKind, Unit, threshold
+from rules.wording.words import Headline, for_python, for_pytorch, listed, share, shortened
 
 MAX_EVIDENCE = 3
 

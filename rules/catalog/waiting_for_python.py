@@ -29,11 +29,8 @@ from rules.remedies.host_work import (
     is_pass,
     off_the_path,
 )
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.shares import MAJORITY, NEARLY_ALL
-from rules.terms.thresholds import MIN_SHARE
-from rules.wording.phrases import has_stacks, share
-from rules.wording.words import Words, for_native, for_python, for_pytorch, ours
+from rules.terms import MAJORITY, MIN_SHARE, NEARLY_ALL, Culprit, CulpritKind
+from rules.wording.words import Words, for_native, for_python, for_pytorch, has_stacks, ours, share
 
 ONE_CULPRIT = 0.8  # of the waiting: then one culprit is all that needs saying
 

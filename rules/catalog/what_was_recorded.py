@@ -16,10 +16,8 @@ from rules.analysis.steps.analysed_time import SetAside
 from rules.findings.base import Category, Evidence, Finding, Need, Remedy, Rule, remedy, rule
 from rules.losses.lost_time import any_stream, evidence_of
 from rules.remedies.engines import later_steps
-from rules.terms.culprit import NOBODY, Culprit, CulpritKind
-from rules.wording.headline import Headline
-from rules.wording.phrases import listed, shortened
-from rules.wording.words import Words, for_pytorch, ours
+from rules.terms import NOBODY, Culprit, CulpritKind
+from rules.wording.words import Headline, Words, for_pytorch, listed, ours, shortened
 
 MAX_NAMED = 3
 NOTEWORTHY_WAIT = 0.05  # of the analysed time

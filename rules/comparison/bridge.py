@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from parsers.model.arrays import distinct_values
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.source_files import frame_parts
 from rules.analysis.arithmetic.intervals import length
 from rules.analysis.cpu.cpu_time import CpuTime, cpu_time
@@ -16,8 +16,8 @@ from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import classify
 from rules.comparison.calls import Calls
 from rules.comparison.side import Side
-from rules.terms.shares import MAJORITY
-from rules.wording.phrases import short_place
+from rules.terms import MAJORITY
+from rules.wording.words import short_place
 
 MIN_SHOWN = 0.001  # of the longer step: smaller changes are put together
 # of the GPU's time in ranges, on both sides: below it, ranges do not tell where time went

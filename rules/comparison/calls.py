@@ -10,7 +10,7 @@ import numpy as np
 
 from parsers.model import BOOL, I32, I64, Attribute, EventKind, LaneKind, Trace
 from parsers.model.arrays import distinct_values
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.kernels import base_name, comparable_name
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost

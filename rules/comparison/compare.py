@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from parsers.model import EventKind, Trace
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import duration, percent, size, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
@@ -37,7 +37,7 @@ from rules.comparison.step_times import StepRatio, StepTimes, ratio_of_runs
 from rules.diagnosis import Diagnosis, diagnose, diagnosis_of
 from rules.findings.base import Finding
 from rules.memory.summary import MemorySummary, memory_of
-from rules.terms.thresholds import DEFAULTS, Thresholds
+from rules.terms import DEFAULTS, Thresholds
 
 NOISE_SHARE = 0.02  # of the step; what changed by less, beside the step itself, is as before
 MIN_CHANGE = 0.001  # of the kernel time; a kernel that changed by less changed nothing

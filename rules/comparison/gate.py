@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import three_digits
 from rules.comparison.step_times import MIN_STEPS, StepRatio
 

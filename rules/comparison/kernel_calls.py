@@ -9,7 +9,7 @@ import numpy as np
 
 from parsers.model import I64, Attribute, KernelProfile, Trace
 from parsers.model.arrays import median_of
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import duration, three_digits
 from rules.comparison.kernels import NOTICEABLE_CHANGE, Row, compare_kernels
 from rules.kernels.join import kernel_join

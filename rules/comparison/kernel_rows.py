@@ -8,7 +8,7 @@ from enum import Enum
 import numpy as np
 
 from parsers.model.arrays import F64, I64, distinct_values, in_both
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.comparison.calls import NONE, Calls
 from rules.comparison.matching import Matched
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from parsers.model import KernelProfile
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.kernels import base_name, similarity
 from parsers.model.units import duration, quantity
 from rules.kernels.checks.occupancy import ACHIEVED

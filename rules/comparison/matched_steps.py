@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parsers.model.lanes import GPU_WORK
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.steps.steps import Step
 from rules.comparison.calls import Calls, Codes, calls_of
 from rules.comparison.kernel_rows import KernelRows, kernel_rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model.arrays import BOOL, I64
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.comparison.calls import NONE, Calls
 
 # What must be equal, the strictest first; the n-th call of a key is the n-th of the same key on the other side.

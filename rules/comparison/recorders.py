@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.comparison.step_times import StepRatio

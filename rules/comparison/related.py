@@ -6,7 +6,7 @@ import numpy as np
 
 from parsers.model import I64, Attribute, EventKind, Trace, derived
 from parsers.model.arrays import distinct_values
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.kernels import comparable_name
 from rules.analysis.names.regions import RegionRole, role_of
 from rules.comparison.comparable import Incomparable, refuse_incomparable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import how_many, percent, three_digits
 from rules.analysis.idle.causes import Cause
 from rules.comparison.side import Side

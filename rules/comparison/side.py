@@ -8,12 +8,11 @@ from collections.abc import Callable
 import numpy as np
 
 from parsers.model import CopyKind, EventKind, Trace
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.kernels import comparable_name
 from rules.analysis.analysis import Analysis
 from rules.analysis.gpu.copies import copies_of
-from rules.analysis.idle.causes import Cause
-from rules.analysis.idle.device_time import Budget
+from rules.analysis.idle.causes import Budget, Cause
 from rules.analysis.names.families import classify
 from rules.analysis.steps.steps import Step
 from rules.comparison.kernel_rows import Work

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from parsers.model.arrays import F64, I64, median_of
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.steps.steps import Step
 

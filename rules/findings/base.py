@@ -9,13 +9,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from parsers.model.catalogs import loading, modules_of
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.findings.category import Category as Category
 from rules.remedies.remedy import Remedy as Remedy
 from rules.remedies.remedy import remedy as remedy
-from rules.terms.culprit import NOBODY, Culprit, SourceLine
-from rules.wording.headline import Headline
-from rules.wording.words import ANYBODY, Reader, Words, ours, said, told
+from rules.terms import NOBODY, Culprit, SourceLine
+from rules.wording.words import ANYBODY, Headline, Reader, Words, ours, said, told
 
 if TYPE_CHECKING:
     from parsers.model import Trace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum, StrEnum, auto
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import Family
 

@@ -16,7 +16,7 @@ from rules.analysis.names.operators import is_autograd_function
 from rules.replay.chance import time_within
 from rules.replay.replay import Replay, replay_of
 from rules.replay.surroundings import surroundings_of
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY
 
 MIN_CHECKING = 20  # functions of autograd that ask for NaN in a step
 MIN_STACK_NS = 50_000  # between two records inside an operator: a stack is noted down there

@@ -7,7 +7,7 @@ from functools import cache
 from typing import ClassVar, Protocol, TypeVar
 
 from parsers.model.catalogs import load_all
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
 from rules.remedies.remedy import Remedy as Remedy

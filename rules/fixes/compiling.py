@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, F64, EventKind, derived
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.compilers import is_compiling
 from rules.analysis.recording.training import is_training
 from rules.fixes.backward import autograd_functions
 from rules.replay.replay import replay_of
 from rules.replay.surroundings import surroundings_of
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY
 
 MIN_NS = 1_000_000.0  # of a step
 MIN_STEPS = 2  # a single one may be the first of its kind

@@ -7,7 +7,7 @@ import numpy as np
 from parsers.model import BOOL, F64, I64, Attribute, CopyKind, EventKind
 from parsers.model.arrays import among, distinct_values
 from parsers.model.events import of_kinds
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.calls import WORK_CALLS
 from rules.analysis.arithmetic.intervals import measure, union
 from rules.fixes.backward import stacks_ns
@@ -20,8 +20,7 @@ from rules.fixes.round_trips import round_trips
 from rules.replay.replay import Replay
 from rules.replay.surroundings import Surroundings
 from rules.replay.work_places import place_of_work
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY, Culprit, CulpritKind
 
 LONG_NS = 250_000.0  # host time before a call that no launching explains
 TOO_LONG_FOR_LAUNCHING_NS = 1_000_000.0  # operators that launch nothing for longer calculate on the CPU

@@ -2,21 +2,95 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import cache
 
+import numpy as np
+
+import resources
 from parsers.model import Cancelled, Progress, derived
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.analysis import Analysis
 from rules.analysis.recording.recording_costs import MAX_OF_GAP
+from rules.analysis.steps.first_use import calls_of_first_pass
 from rules.findings.base import MAX_SPEEDUP
 from rules.fixes.base import Proposal, fixes
-from rules.fixes.measured_bands import NARROWEST, Reach, margin, measured_reaches, widest
-from rules.fixes.once import comes_once
 from rules.replay.overlay import Overlay
 from rules.replay.program import Run
 from rules.replay.replay import Change, Replay, replay_of
+from rules.terms import MAJORITY
+
+FILE = "measured_bands.json"
+NARROWEST = 1.15  # a band reaches at least this factor to either side: docs/predictions.md
+UNCERTAIN = 1.33  # ... and this one as far as the gain is one: half of the time saved may or may not be
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """By how many margins of the gain a band goes down and up beyond what the replay says; less far where negative."""
+
+    lower: float = 0.0
+    upper: float = 0.0
+
+    def applied(self, low: float, expected: float, high: float) -> tuple[float, float]:
+        """The band of a gain, moved."""
+        return low / margin(expected) ** self.lower, high * margin(expected) ** self.upper
+
+
+def margin(gain: float) -> float:
+    """By which factor a gain may be missed: small gains by little, large ones by ``UNCERTAIN``."""
+    return max(NARROWEST, min(UNCERTAIN, 1.0 + 0.5 * (gain - 1.0)))
+
+
+@cache
+def measured_reaches() -> dict[str, Reach]:
+    """By the id of the fix; only of fixes that were measured in enough programs."""
+    told = json.loads(resources.path(FILE).read_text("utf-8"))
+    return {fix: Reach(each["lower"], each["upper"]) for fix, each in told.items()}
+
+
+def widest(reaches: Mapping[str, Reach], fixes: Iterable[str]) -> Reach:
+    """What the band of these fixes together reaches: as far as that of the one that is known least."""
+    known = [reaches.get(each, Reach()) for each in fixes]
+    return Reach(
+        max((each.lower for each in known), default=0.0), max((each.upper for each in known), default=0.0)
+    )
+
+
+# Where no steps were found: nearly all of it in so few places of each GPU, or in such a part of the program's calls.
+# What a program does in each layer or round is spread over more of them: 6 % in a model of four layers.
+FEW, FEW_OF_CALLS = 3, 0.02
+NEARLY_ALL = 0.75  # of what is taken away
+TOO_FEW_STEPS = 2  # to tell what each has from what one of them had
+
+
+def comes_once(replay: Replay, change: Change) -> bool:
+    """Whether a few places of the host or the GPU hold nearly all that a change takes away, and too few steps repeat.
+
+    So does one that takes nearly all away at calls of a first pass: first launches of a kernel, and memory that a
+    framework then keeps. Waiting that a change ends leaves no mark at a place: what only ends waits is never said to
+    come once.
+    """
+    has_steps = any(span.numbers for span in replay.spans)
+    if has_steps and replay.steps != TOO_FEW_STEPS:
+        return False
+    gpus = len(replay.analysis.active_devices)  # what happens once to a program happens to each of them
+    few = gpus if has_steps else max(FEW * gpus, FEW_OF_CALLS * len(replay.host))
+    before, after = replay.usual, replay.overlay([change])
+    runs = np.where(before.present, before.duration, 0.0) - np.where(after.present, after.duration, 0.0)
+    host = (before.gap + before.cost) - (after.gap + after.cost)
+    saved = np.maximum(np.concatenate((host, before.tail - after.tail, runs)), 0.0)
+    if replay.steps < TOO_FEW_STEPS:
+        calls = np.flatnonzero(np.isin(replay.host.event, calls_of_first_pass(replay.analysis.trace)))
+        few_first = len(calls) <= MAJORITY * len(replay.host)
+        if few_first and saved.sum() > 0 and saved[calls].sum() >= NEARLY_ALL * saved.sum():
+            return True
+    places = np.cumsum(np.sort(saved)[::-1])
+    return bool(places[-1] > 0 and 1 + np.searchsorted(places, NEARLY_ALL * places[-1]) <= few)
+
 
 NOTHING = 1.03  # a smaller gain is not told
 # factor by which the host may be slower or faster than the replay takes it: docs/predictions.md

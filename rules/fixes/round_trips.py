@@ -7,7 +7,7 @@ import numpy as np
 from parsers.model import BOOL, F64, I64, Attribute, CopyKind, derived
 from parsers.model.arrays import in_both
 from parsers.model.events import of_kinds
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
 from rules.fixes.backward import backward_ns, optimizers_ns

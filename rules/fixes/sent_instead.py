@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Attribute, EventKind
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from rules.kernels.operator_work import inputs_of
 from rules.replay.replay import Replay
 

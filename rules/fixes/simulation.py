@@ -10,7 +10,7 @@ import numpy as np
 from parsers.model import BOOL, F64, I64, EventKind
 from parsers.model.arrays import median_of
 from parsers.model.events import of_kinds
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.calls import Call
 from rules.analysis.arithmetic.intervals import Intervals, clip, length, subtract, union
 from rules.analysis.idle.causes import Cause

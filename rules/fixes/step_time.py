@@ -7,11 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from parsers.model import derived
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, length
-from rules.analysis.idle.causes import Cause
-from rules.analysis.idle.device_time import Budget
+from rules.analysis.idle.causes import Budget, Cause
 from rules.fixes.removal import Removal
 from rules.replay.replay import replay_of
 

@@ -10,9 +10,8 @@ from rules.findings.base import Finding, Severity, severity_of
 from rules.fixes.plan import Plan, Promise
 from rules.fixes.removal import removal_of
 from rules.losses.lost_time import event_evidence
-from rules.terms.culprit import NOBODY, reason
-from rules.wording.headline import Headline, Part
-from rules.wording.words import Reader
+from rules.terms import NOBODY, reason
+from rules.wording.words import Headline, Part, Reader
 
 MIN_UNREPORTED_GAIN = 0.05  # of a step: a fix that gives more is told, though no rule reports what it mends
 

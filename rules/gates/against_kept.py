@@ -14,7 +14,7 @@ from rules.comparison.kernel_rows import Work
 from rules.comparison.step_times import ratio_of_runs
 from rules.diagnosis import diagnosis_of
 from rules.gates.figures import RunFigures, figures_of
-from rules.terms.thresholds import DEFAULTS, Thresholds
+from rules.terms import DEFAULTS, Thresholds
 
 
 def judgement_on(before: Sequence[RunFigures], after: Sequence[RunFigures]) -> Judgement:

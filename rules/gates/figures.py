@@ -10,7 +10,7 @@ import numpy as np
 
 from parsers.model import F64, I64, EventKind
 from parsers.model.arrays import distinct_values
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.kernels import base_name, comparable_name, kernel_name
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import measure, union

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from parsers.model.arrays import F64
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import NS_PER_S, duration, size, three_digits
 from rules.comparison.gate import Decision, Judgement, Outcome
 from rules.comparison.step_times import CONFIDENCE, MIN_STEPS, RESAMPLES, SEED, StepTimes, ratio_of_runs

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.analysis import Analysis
 from rules.findings.base import Severity
 from rules.gates.figures import RunFigures, figures_of
-from rules.terms.thresholds import DEFAULTS, Thresholds, known_thresholds
+from rules.terms import DEFAULTS, Thresholds, known_thresholds
 
 MAX_PERCENT = 1e6
 

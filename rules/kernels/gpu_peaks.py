@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 import resources
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 
 PRECISIONS = ("fp64", "fp64_tensor", "fp32", "tf32", "fp16", "bf16", "fp8", "int8")
 SHOWN = {

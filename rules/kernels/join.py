@@ -9,7 +9,7 @@ from enum import IntEnum
 import numpy as np
 
 from parsers.model import I64, U8, Attribute, EventKind, KernelProfile, Trace, derived
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.kernels import base_name, similarity
 from rules.kernels.launch_groups import kernel_groups
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from parsers.model import KernelProfile, Trace, derived
 from parsers.model.kernels import Dim3
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 MIN_SHARE = 0.002
 MAX_GROUPS = 60

@@ -11,8 +11,7 @@ import numpy as np
 
 from parsers.model import I64, Attribute, EventKind, Trace, derived
 from parsers.model.arrays import rows_by
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named, numbers_of
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.kernels.gpu_peaks import SHOWN, GpuPeaks, peaks_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from parsers.model import KernelProfile
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from rules.kernels.checks.compute import floating_point, pipe_percent
 from rules.kernels.checks.memory import SECTOR_BYTES, dram_bytes
 from rules.kernels.checks.result import first_number

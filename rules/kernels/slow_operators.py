@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import I64, EventKind, derived_by
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from rules.analysis.analysis import Analysis
 from rules.analysis.gpu.inside_window import operations
 from rules.kernels.operator_roofs import OperatorRoof, launched_by, operator_roofs
-from rules.terms.thresholds import Unit, threshold
+from rules.terms import Unit, threshold
 
 SLOW_SHARE = threshold(
     "slow-operator-share",

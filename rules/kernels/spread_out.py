@@ -8,7 +8,7 @@ import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, Trace, derived
 from parsers.model.arrays import MAX_NUMBER
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.names.per_name import named
 from rules.kernels.operator_roofs import launched_by
 from rules.kernels.recorded_shapes import single_tensors_in

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from parsers.model import Device, Trace
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.kernels.gpu_peaks import peaks_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from parsers.model import KernelProfile, Trace
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.names.kernels import kernel_name
 from rules.kernels.launch_groups import KernelGroup, kernel_groups
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from parsers.model import BOOL, F64, I64, Attribute, EventKind, Trace
 from parsers.model.arrays import percentile_of, rows_by
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.names.per_name import named
 from parsers.model.nesting import depths, parents
 from rules.analysis.arithmetic.outermost import outer_first

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import EventKind
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import percent
 from rules.analysis.arithmetic.intervals import contains, measure
 from rules.analysis.idle.culprits import MAX_NAME_LENGTH
 from rules.analysis.idle.frames import is_users_frame
 from rules.analysis.stretches.library_calls import is_library_call
 from rules.losses.lost_time import IdleTime
-from rules.wording.phrases import listed, shortened
+from rules.wording.words import listed, shortened
 
 MAJORITY = 0.6  # of the idle time: then the frame says what it is
 MIN_SAMPLES = 20

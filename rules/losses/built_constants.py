@@ -10,7 +10,7 @@ import numpy as np
 
 from parsers.model import I64, Attribute, Trace
 from parsers.model.arrays import distinct_values
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from rules.analysis.arithmetic.intervals import Intervals
 from rules.kernels.recorded_shapes import Shape, tensors_in
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from parsers.model import EventKind, Trace
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named
 from parsers.model.names.source_files import frame_parts
 from parsers.model.units import percent
@@ -17,15 +19,15 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.ascending_search import last_not_after
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, length
-from rules.analysis.cpu.cpu_time import CpuTime, Shares
+from rules.analysis.cpu.cpu_time import CpuTime, Shares, cpu_time
 from rules.analysis.stretches.library_calls import library_calls
 from rules.analysis.stretches.program_frames import is_program_frame, program_frames
-from rules.findings.base import Evidence
+from rules.findings.base import Category, Evidence, Finding, Need, Rule
 from rules.kernels.operator_roofs import kinds_of_calls, work_of
 from rules.kernels.operator_work import PRODUCTS
 from rules.source_lines import line_of_frame
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.wording.phrases import listed
+from rules.terms import Culprit, CulpritKind
+from rules.wording.words import Headline, Words, listed, of_every_step, without_stacks
 
 MAX_NAMED = 3
 MIN_STEPS = 2  # of one, nobody knows whether it comes again
@@ -139,3 +141,49 @@ def products_of(time: CpuTime) -> Products:
             found.calls + calls, found.ns + int(ns), found.operations + calls * work.operations, False
         )
     return replace(found, in_double=2 * doubles > found.ns)
+
+
+class CpuRule(Rule):
+    """A rule that judges recordings of operators on the CPU in which no GPU worked."""
+
+    category = Category.HOST_BOUND
+    needs = frozenset({Need.CPU_EVENTS})
+    steps_needed = MIN_STEPS
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        time = cpu_time(analysis)
+        if time is not None and time.is_all and time.steps >= self.steps_needed:
+            yield from self.of_steps(analysis, time)
+
+    @abstractmethod
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+        """The findings of this rule in the time of the busiest thread."""
+
+    def lost(
+        self,
+        analysis: Analysis,
+        time: CpuTime,
+        ns: int,
+        title: str,
+        *,
+        took: float | None = None,
+        **said: Any,
+    ) -> Finding:
+        """A finding that could give back ``ns`` of the window; the title names the share that it ``took``."""
+        share = (ns if took is None else took) / time.step_ns
+        headline = Headline(title, of_every_step(analysis, share))
+        return self.finding(analysis, ceiling_ns=ns, window_ns=time.step_ns, headline=headline, **said)
+
+
+def line_or_operator(
+    analysis: Analysis, time: CpuTime, operator: str, within: Intervals | None = None
+) -> Culprit:
+    """The program's own line that holds most of some time, or else an operator."""
+    return culprit_of(analysis, own_lines(analysis, time, within), Culprit(CulpritKind.OPERATOR, operator))
+
+
+def unknown_lines(trace: Trace, do_what: str) -> tuple[Words]:
+    """That nobody knows which lines it is, where Python's stacks were not recorded."""
+    return (
+        without_stacks(trace, f"Which of your lines {do_what}: record again with Python stacks (--stacks)."),
+    )

@@ -8,13 +8,12 @@ import numpy as np
 
 from parsers.model import Attribute, EventKind
 from parsers.model.arrays import distinct_values
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named
 from rules.analysis.arithmetic.intervals import Intervals, clip, union
 from rules.analysis.cpu.cpu_time import CpuTime
 from rules.kernels.recorded_shapes import Shape, inputs_in, tensors_in
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY
 
 MAX_USED = (
     0.1  # of a table's rows are looked up in a step: sparse gradients of many rows cost more than dense ones

@@ -8,7 +8,7 @@ from parsers.model import Trace
 from parsers.model.units import clock_time, duration
 from rules.analysis.ranks.flight_recorders import Called, is_open, recorded, recorded_ranks, stuck_collectives
 from rules.findings.base import Evidence
-from rules.wording.phrases import short_place
+from rules.wording.words import short_place
 
 _MAX_LISTED = 4
 

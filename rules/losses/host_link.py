@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from parsers.model import Attribute, Trace
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import percent, rate, size
-from rules.analysis.arithmetic.durations import durations
+from rules.analysis.arithmetic.intervals import durations
 from rules.analysis.gpu.copies import Copies
 from rules.kernels.gpu_peaks import peaks_of
-from rules.losses.concentration import Extent
+from rules.losses.lost_time import Extent
 
 LARGE_BYTES = 1_000_000  # a smaller copy takes about as long to start as to travel
 SLOW_LINK_SHARE = 0.5  # large pinned copies reach 84 to 88 % of PCIe 5 on an H200: half of the link is odd

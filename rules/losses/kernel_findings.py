@@ -13,8 +13,7 @@ import numpy as np
 
 from parsers.model import I64, KernelProfile, Trace
 from parsers.model.arrays import distinct_values
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, three_digits
 from rules.analysis.analysis import Analysis
@@ -37,9 +36,8 @@ from rules.kernels.launch_groups import (
 from rules.kernels.versions import faster_version
 from rules.losses.lost_time import event_evidence
 from rules.remedies.remedy import Remedy
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.shares import NEARLY_ALL
-from rules.wording.headline import Headline
+from rules.terms import NEARLY_ALL, Culprit, CulpritKind
+from rules.wording.words import Headline
 
 _OF_LIBRARIES = regex(
     r"cublas|cudnn|cusparse|cusolver|cufft|nvjet_|\bat::native::|\bcub::|\bthrust::|xmma_|cutlass_\d\d_|\bcutlass3x_sm\d+_|"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import percent
 from rules.analysis.arithmetic.intervals import intersect, length, union
 from rules.analysis.cpu.lock_waits import busiest_frame, lock_waits
 from rules.losses.lost_time import IdleTime
-from rules.wording.phrases import shortened
+from rules.wording.words import shortened
 
 WORTH_A_WORD, MAJORITY = 0.2, 0.5  # of the idle time
 

@@ -14,9 +14,8 @@ from rules.analysis.analysis import Analysis
 from rules.replay.origins import called_operators, calling_frames, calling_ranges
 from rules.replay.replay import Replay
 from rules.source_lines import line_of_frame
-from rules.terms.culprit import Culprit, CulpritKind, quoted
-from rules.terms.shares import MAJORITY
-from rules.wording.phrases import listed, short_place, shortened
+from rules.terms import MAJORITY, Culprit, CulpritKind, quoted
+from rules.wording.words import listed, short_place, shortened
 
 MAX_NAMED = 3  # that own most of the time together
 MUCH = 0.1  # of the time: an operator that owns less is not told beside others

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, union
 from rules.analysis.cpu.cpu_time import cpu_time
-from rules.losses.concentration import Extent, extent
+from rules.losses.lost_time import Extent, extent
 
 
 @dataclass(frozen=True, slots=True, eq=False)

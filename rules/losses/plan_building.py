@@ -8,16 +8,14 @@ import numpy as np
 
 from parsers.model import EventKind
 from parsers.model.arrays import median_of
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.names.calls import Call, call_of
 from parsers.model.names.per_name import named
 from parsers.model.units import duration
-from rules.analysis.arithmetic.durations import durations
+from rules.analysis.arithmetic.intervals import durations
 from rules.analysis.steps.first_use import LONG_CALL_NS
 from rules.losses.lost_time import IdleTime
-from rules.terms.culprit import CulpritKind
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY, CulpritKind
 
 _OPERATORS = regex(r"^aten::(_?cudnn_|_scaled_dot_product_cudnn|miopen_)")  # keep a plan for each shape
 _GENERATED = regex(r"^(void )?cudnn_generated_")

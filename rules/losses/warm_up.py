@@ -10,18 +10,18 @@ import numpy as np
 from parsers.model import EventKind
 from parsers.model.arrays import median_of
 from parsers.model.events import of_kinds
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.calls import Call
 from parsers.model.names.per_name import judged
 from parsers.model.names.steps import numbered
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.durations import durations
+from rules.analysis.arithmetic.intervals import durations
 from rules.analysis.names.compilers import COMPILERS, TORCH_SCRIPT
 from rules.analysis.steps.steps import Step
 from rules.findings.base import Evidence
 from rules.losses.lost_time import any_stream
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY
 from rules.wording.words import Words, ours
 
 NOTEWORTHY_SHARE = 0.01  # of the slow step

@@ -7,7 +7,7 @@ from enum import StrEnum
 import numpy as np
 
 from parsers.model.arrays import BOOL, I8, I32, I64, distinct_values
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.memory import AFTER, BEFORE, Allocations, Frame, Memory
 from parsers.model.names.source_files import is_own_file
 

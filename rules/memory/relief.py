@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from parsers.model import BOOL, Trace
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.memory import Memory
 from parsers.model.units import percent, size
 from rules.memory.account import DeviceMemory

@@ -8,7 +8,7 @@ import numpy as np
 
 from parsers.model import I64, Array, Counter, Trace, derived
 from parsers.model.arrays import distinct_values, median_of
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.memory import Memory
 from parsers.model.names.steps import step_number
 from rules.analysis.analysis import Analysis

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from parsers.model.arrays import median_of
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.software import names_that_ran
@@ -18,7 +18,7 @@ from rules.analysis.ranks.reasons import Reason, Why
 from rules.analysis.ranks.recorded import ranks_of
 from rules.analysis.recording.training import is_training
 from rules.remedies.remedy import Remedy, remedy
-from rules.terms.culprit import quoted
+from rules.terms import quoted
 from rules.wording.words import Words, for_python, for_pytorch, ours
 
 OF_THE_GPU = (Why.CLOCK, Why.SLOW)  # the same work takes longer: the work is not what differs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from rules.remedies.remedy import Remedy, remedy
 from rules.wording.words import for_jax, for_python, for_pytorch
 

@@ -7,7 +7,7 @@ from rules.analysis.gpu.copies import Copies
 from rules.remedies.engines import directive_advice
 from rules.remedies.host_work import by_name
 from rules.remedies.remedy import Remedy, remedy
-from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms import Culprit, CulpritKind
 from rules.wording.words import Words, for_python, for_pytorch, ours
 
 MORE_THAN_A_BATCH = 256_000_000  # bytes a step: 256 images of 224 x 224 in 32 bits are 154 MB

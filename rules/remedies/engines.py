@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parsers.model import Trace
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.names.software import is_compiled, software_of
 from rules.wording.words import Words, for_jax, for_native, for_python, for_pytorch, ours, without_jax
 

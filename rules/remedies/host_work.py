@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from rules.analysis.names.regions import is_collection
 from rules.analysis.stretches.library_calls import is_sleep
 from rules.remedies.compiling import COMPILE_ONCE
 from rules.remedies.launching import FUSED_OPTIMIZER
 from rules.remedies.remedy import Remedy, remedy
-from rules.terms.culprit import Culprit
+from rules.terms import Culprit
 from rules.wording.words import Words, for_native, for_python, for_pytorch, ours
 
 _COMPILING = regex(

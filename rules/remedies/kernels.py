@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from parsers.model import Trace
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.analysis.names.host_language import Audience, program_of
 from rules.analysis.names.software import is_compiled

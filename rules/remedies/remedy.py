@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.wording.words import Reader, Words, said, told, with_native
 
 

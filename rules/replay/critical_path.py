@@ -7,7 +7,7 @@ from enum import IntEnum
 import numpy as np
 
 from parsers.model import F64, I64, U8, EventKind, derived
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.analysis import Analysis
 from rules.replay.program import Program
 from rules.replay.replay import Replay, replay_of

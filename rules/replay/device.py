@@ -7,13 +7,13 @@ import numpy as np
 from parsers.model import BOOL, F64, I64, EventKind
 from parsers.model.arrays import distinct_values, percentile_of, rows_by, without
 from parsers.model.events import of_kinds
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import length, union
 from rules.replay.host import HostNodes
 from rules.replay.spans import Span
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY
 
 # of the latencies on idle streams: what a launch takes when nothing else delays it
 IDLE_LATENCY_PERCENTILE = 10

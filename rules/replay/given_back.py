@@ -10,7 +10,7 @@ from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.replay.replay import replay_of
 from rules.replay.surroundings import surroundings_of
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY
 
 MIN_FREED = 2.0  # calls each time
 

@@ -9,7 +9,7 @@ import numpy as np
 from parsers.model import BOOL, F64, I64, U8, Array, EventKind
 from parsers.model.arrays import merged
 from parsers.model.events import of_kinds
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.calls import WORK_CALLS, Call
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import intersect, length, union

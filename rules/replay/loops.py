@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import I64, derived
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.names.calls import Call
 from parsers.model.names.per_name import numbers_of
 from rules.analysis.analysis import Analysis

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 from parsers.model.arrays import BOOL, F64
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 
 @dataclass(slots=True, eq=False)

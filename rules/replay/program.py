@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model.arrays import F64, I64, distinct_values
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.replay.device import DeviceNodes
 from rules.replay.host import HostNodes
 from rules.replay.overlay import Overlay

@@ -6,7 +6,7 @@ import numpy as np
 
 from parsers.model.arrays import F64, I64, distinct_values, median_of
 from parsers.model.lanes import EventKind
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import measure, union

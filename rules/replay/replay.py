@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from parsers.model import F64, I64, EventKind, Trace, derived
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.attribution import migrations

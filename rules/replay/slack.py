@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import F64, I64, derived
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.analysis import Analysis
 from rules.replay.program import Program
 from rules.replay.replay import replay_of

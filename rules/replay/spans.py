@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model.arrays import F64, I64
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.calls import Call, calls_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.steps.steps import Step

@@ -9,7 +9,7 @@ import numpy as np
 
 from parsers.model import BOOL, F64, I64, EventKind, derived
 from parsers.model.arrays import merged
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost

@@ -9,13 +9,13 @@ import numpy as np
 from parsers.model import BOOL, F64, I64, Attribute, CopyKind, MemoryKind, Trace
 from parsers.model.arrays import distinct_values, median_of, rows_by
 from parsers.model.events import of_kinds
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.calls import WORK_CALLS, Call
 from parsers.model.names.per_name import numbers_of
 from rules.analysis.analysis import Analysis
 from rules.replay.device import DeviceNodes
 from rules.replay.host import HostNodes
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY
 
 NONE = -1
 RETURNS_NS = 1_500  # a call may return this long before the recorded end of what it waited for: two clocks

@@ -8,8 +8,7 @@ from rules.analysis.stretches.library_calls import library_calls
 from rules.analysis.stretches.program_frames import program_frames
 from rules.replay.replay import Replay
 from rules.replay.surroundings import Surroundings
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY, Culprit, CulpritKind
 
 
 def place_of_work(

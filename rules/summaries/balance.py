@@ -7,10 +7,10 @@ from math import lgamma
 import numpy as np
 
 from parsers.model.arrays import F64, distinct_values
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.ranks.groups import EXPERT
 from rules.analysis.ranks.lateness import Lateness
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY
 
 MIN_IMBALANCE = 0.1  # the most loaded rank beyond the mean of its like
 SIZES = (8, 64, 512, 4096)

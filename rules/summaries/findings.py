@@ -9,27 +9,72 @@ import numpy as np
 
 from parsers.model import Progress
 from parsers.model.units import duration, how_many, percent, rate, size
+from rules.analysis.arithmetic.intervals import Intervals, length
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.groups import PIPELINE
+from rules.analysis.ranks.stages import NEIGHBOURS, messages_passed_on
 from rules.analysis.ranks.states import COMPUTE, FIRST_IDLE
 from rules.catalog.exposed_communication import matter
 from rules.catalog.gpu_bound import MIN_COMPUTE, GpuBound
+from rules.catalog.pipeline_bubble import UNKNOWN, PipelineBubble, bubble, told_of
 from rules.catalog.ranks import SMALL_BYTES
 from rules.diagnosis import Diagnosis
 from rules.findings.base import Category, Finding, Severity, severity_of
 from rules.ranking import ranked
-from rules.remedies.communication import EQUAL_STAGES, keep_up
+from rules.remedies.communication import EQUAL_STAGES, full_pipeline, keep_up
 from rules.remedies.remedy import remedy
 from rules.summaries.balance import Imbalance
 from rules.summaries.facts import ManyRanksDiagnosis
-from rules.summaries.pipeline import pipeline_bubble
 from rules.summaries.run import ManyRanks
-from rules.terms.culprit import NOBODY, Culprit, CulpritKind
-from rules.terms.thresholds import MIN_SHARE
-from rules.wording.headline import Headline, Part
+from rules.terms import MIN_SHARE, NOBODY, Culprit, CulpritKind
 from rules.wording.late_ranks import because, cannot_tell, explanation, headline, late_names, spends, when
-from rules.wording.phrases import part_of_steps
-from rules.wording.words import ours
+from rules.wording.words import Headline, Part, ours, part_of_steps
+
+
+def pipeline_bubble(run: ManyRanks) -> Iterator[Finding]:
+    """The finding about empty stages, where the run is a pipeline and they are empty long enough."""
+    waits = {row: length(_bubble(run, row)) for row in run.stages}
+    ceiling = sum(waits.values()) // max(len(waits), 1)
+    if not waits or ceiling < run.thresholds[MIN_SHARE] * run.window_ns:
+        return
+    worst = max(waits, key=lambda row: waits[row])
+    whole = max(run.window_ns, 1)
+    part = Part(ceiling / whole, run.steps_in_window)
+    yield Finding(
+        rule=PipelineBubble.id,
+        category=PipelineBubble.category,
+        severity=severity_of(ceiling, run.window_ns),
+        headline=Headline("Pipeline stages wait for one another", part),
+        account=told_of(
+            str(part),
+            [f"{run.name(row)} {percent(waits[row] / whole)}" for row in waits],
+            _micro_batches(run),
+        ),
+        remedy=full_pipeline(len(waits)),
+        ceiling_ns=ceiling,
+        window_ns=run.window_ns,
+        culprit=NEIGHBOURS,
+        rank=run.rows[worst].rank,
+        device=worst,
+        unknown=(UNKNOWN,),
+    )
+
+
+def _bubble(run: ManyRanks, row: int) -> Intervals:
+    shift = run.members[run.rows[row].member].shift
+    start, end = run.states(row).intervals(FIRST_IDLE + Cause.NEIGHBOURS)
+    assert run.collectives is not None
+    return bubble(run.collectives, row, run.alone(row), (start + shift, end + shift), run.window)
+
+
+def _micro_batches(run: ManyRanks) -> int:
+    steady = [(start[kept], end[kept]) for start, end, kept in run.steps_of_member if kept.any()]
+    if not steady or run.collectives is None:
+        return 0
+    first = min(int(start.min()) for start, _ in steady)
+    last = max(int(end.max()) for _, end in steady)
+    return round(messages_passed_on(run.collectives, first, last) / run.steps_in_window)
+
 
 MIN_LINK_SHARE = 0.01  # of the window
 OF_THE_WHOLE_RUN = ("late-rank", "exposed-communication")  # what one rank alone cannot judge

@@ -8,7 +8,7 @@ from parsers.model.units import duration, percent, rate, size
 from rules.analysis.ranks.patterns import Pattern
 from rules.diagnosis import Diagnosis
 from rules.summaries.facts import ManyRanksDiagnosis
-from rules.terms.thresholds import MIN_SHARE
+from rules.terms import MIN_SHARE
 from rules.verdict.verdict import first_problem
 from rules.wording.late_ranks import doing, late_names, spends, when
 

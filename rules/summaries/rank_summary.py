@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from parsers.model import Array, Device, Quality, Rank, TraceInput
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.ranks.collectives import CollectiveKind
 from rules.analysis.ranks.run import IdleCulprit, KernelTally
 from rules.analysis.ranks.states import DeviceStates

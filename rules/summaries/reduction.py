@@ -15,8 +15,7 @@ from parsers.model.events import of_kinds
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, length, of_pairs, union
 from rules.analysis.idle.attribution import idle_of_device, joined_tables
-from rules.analysis.idle.causes import Cause
-from rules.analysis.idle.device_time import idle_parts
+from rules.analysis.idle.causes import Cause, idle_parts
 from rules.analysis.ranks.collectives import CollectiveKind, collective_columns
 from rules.analysis.ranks.recorded import (
     blocks_by_step,

@@ -10,10 +10,9 @@ import numpy as np
 
 from parsers.model import BOOL, F64, I64, ProcessGroup, Quality
 from parsers.model.arrays import median_of
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.arithmetic.intervals import Intervals
-from rules.analysis.idle.causes import Cause
-from rules.analysis.idle.device_time import Budget
+from rules.analysis.idle.causes import Budget, Cause
 from rules.analysis.ranks.collectives import CollectiveColumns, CollectiveKind
 from rules.analysis.ranks.meetings import Entries
 from rules.analysis.ranks.run import IdleCulprit, KernelTally, Row, RunOfRanks, nodes_of
@@ -28,7 +27,7 @@ from rules.analysis.ranks.states import (
     DeviceStates,
 )
 from rules.summaries.rank_summary import Placed, SummaryWords
-from rules.terms.thresholds import DEFAULTS, Thresholds
+from rules.terms import DEFAULTS, Thresholds
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parsers.model.arrays import F64, median_of
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.comparison.step_times import StepRatio, StepTimes, ratio_of_blocks, ratio_of_runs
 
 SAME_SIZE = 0.001  # elements of a batch; blocks that differ by less did the same work

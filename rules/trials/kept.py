@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.trials.trial import Kind, Trials
 
 

@@ -8,7 +8,7 @@ from enum import Enum
 import numpy as np
 
 from parsers.model.arrays import F64
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 MIN_LOSSES = 2
 MAX_UNREPEATABLE = 0.01  # two runs without a change that differ by more say nothing of one with it

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.fixes.plan import Plan, Promise
 from rules.trials.kept import KeptTrial
 from rules.trials.trial import Kind, Promised

@@ -9,7 +9,7 @@ from enum import Enum
 
 import numpy as np
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.trials.blocks import Block, Gain, gain_of, gain_of_launches, sides
 from rules.trials.likeness import LossComparison
 

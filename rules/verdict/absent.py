@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
@@ -11,7 +11,7 @@ from rules.diagnosis import Diagnosis
 from rules.fixes.plan import plan_of
 from rules.verdict.promises import MIN_SPEEDUP
 from rules.verdict.verdict import BUDGET_LABELS, shows_no_run, time_parts
-from rules.wording.phrases import listed
+from rules.wording.words import listed
 
 MAX_SHARE = 0.05  # of a step: what takes more is no problem only by chance
 MIN_SHARE = 0.001  # of a step: less is told as that

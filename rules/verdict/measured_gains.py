@@ -6,7 +6,7 @@ import json
 from functools import cache
 
 import resources
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 FILE = "measured_gains.json"
 

@@ -11,8 +11,7 @@ from rules.fixes.plan import Outcome, Plan, Promise
 from rules.fixes.step_time import MIN_RECORDER_SHARE
 from rules.verdict.measured_gains import measured_gains
 from rules.verdict.verdict import first_problem, shows_no_run
-from rules.wording.headline import Part
-from rules.wording.phrases import listed, part_of
+from rules.wording.words import Part, listed, part_of
 
 MIN_MISSED = 0.001  # a smaller part is not told exactly: no replay is
 ADDS_LITTLE = 1.02

@@ -11,7 +11,7 @@ from rules.trials.likeness import Likeness, LossComparison
 from rules.trials.record import FixRecord
 from rules.trials.trial import MAX_TELLING, Kind, Promised, Trial, Trials, Verdict
 from rules.verdict.promises import factor
-from rules.wording.phrases import listed
+from rules.wording.words import listed
 
 MIN_SETTLING_NS = 1e9  # less than a second of compiling is nothing to speak of
 MIN_MEMORY_CHANGE = 0.01

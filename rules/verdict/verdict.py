@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from parsers.model import Trace
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.sampled_stacks import most_sampled
 from rules.analysis.gpu.gpu_vendor import is_amd
-from rules.analysis.idle.causes import Cause, IdleTable
-from rules.analysis.idle.device_time import Budget
+from rules.analysis.idle.causes import Budget, Cause, IdleTable
 from rules.analysis.inference.serving import serving_of
 from rules.analysis.logs.device_log import log_summary
 from rules.analysis.recording.completeness import completeness_of, ends_early, is_cut, lacks_a_part
@@ -23,11 +22,10 @@ from rules.findings.base import Category, Finding, Severity
 from rules.losses.flight_recorders import of_flight_recorders
 from rules.memory.summary import memory_of
 from rules.replay.replay import WITHOUT_TIMES
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY
 from rules.wording.compilations import of_compiler_log
-from rules.wording.headline import Headline
 from rules.wording.memory import peak_sentence
-from rules.wording.phrases import listed, of_every_step, shortened, without_times
+from rules.wording.words import Headline, listed, of_every_step, shortened, without_times
 
 NEARLY_ALL = 0.95  # of what the GPU computes
 NOTEWORTHY_RANGE = 0.05  # of the recorded time: ranges of one name that take less are not told

@@ -12,10 +12,8 @@ from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.late import Ranks
 from rules.analysis.ranks.patterns import NEVER, Course, Party
 from rules.analysis.ranks.reasons import Reason, Why
-from rules.terms.culprit import quoted
-from rules.terms.shares import MAJORITY
-from rules.wording.headline import Headline, Part
-from rules.wording.phrases import a_step, listed, part_of_steps
+from rules.terms import MAJORITY, quoted
+from rules.wording.words import Headline, Part, a_step, listed, part_of_steps
 
 AnyRanks: TypeAlias = Ranks[Any]
 

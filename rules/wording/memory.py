@@ -8,8 +8,8 @@ from rules.analysis.analysis import Analysis
 from rules.memory.account import DeviceMemory, Site
 from rules.memory.kinds import KINDS, Kind
 from rules.memory.summary import MemorySummary
-from rules.terms.shares import MAJORITY
-from rules.wording.phrases import short_place
+from rules.terms import MAJORITY
+from rules.wording.words import short_place
 
 _MIN_SHARE = 0.01  # of the peak; smaller kinds are not told
 

@@ -1,17 +1,14 @@
-"""Words of ours that depend on who reads them: which program was recorded, and whose GPU it ran on.
-
-What rules say is a value until it is shown: a ``str`` is said as it is, and so is everything that comes from a
-recording; a ``Text`` has terms in it that NVIDIA and AMD call differently, or is meant for some readers only.
-"""
+"""Words of ours that depend on who reads them, headlines, and sentences that several findings share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from parsers.model import Trace
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model import EventKind, Trace
+from parsers.model.late import dataclass, regex
+from parsers.model.units import duration, percent, three_digits
+from rules.analysis.analysis import Analysis
 from rules.analysis.gpu.gpu_vendor import Vendor, vendor_of
 from rules.analysis.names.host_language import Audience, program_of
 
@@ -202,3 +199,181 @@ def told(words: Iterable[Words], reader: Reader) -> tuple[str, ...]:
 
 def _parts(words: Words) -> tuple[str | Term, ...]:
     return (words,) if isinstance(words, str) else words.parts
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the analysed time; of ``steps`` steady steps, ``few`` hold it (0: many share it).
+
+    ``with_delays`` is that part with what it delays, 0 where that is no more.
+    """
+
+    share: float
+    steps: int
+    few: int = 0
+    with_delays: float = 0.0
+
+    @property
+    def is_of_a_step(self) -> bool:
+        """Whether it is told as a part of each step."""
+        return self.steps > 0 and not self.few
+
+    def __str__(self) -> str:
+        """ "57 % of every step", "57 % of the recorded time" without steps, or "30 % of the time, in 2 of 12 steps".
+
+        "3.0 % of every step, 40 % with delays" where what it delays is part of it.
+        """
+        if self.few:
+            return f"{percent(self.share)} of the time, in {self.few} of {self.steps} steps"
+        if not self.steps:
+            return f"{percent(self.share)} of the recorded time{self._delays}"
+        return f"{percent(self.share)} of {'every' if self.steps > 1 else 'the'} step{self._delays}"
+
+    @property
+    def in_short(self) -> str:
+        """ "57 %", or "3.0 %, 40 % with delays": of what is known already."""
+        return f"{percent(self.share)}{self._delays}"
+
+    @property
+    def _delays(self) -> str:
+        return f", {percent(self.with_delays)} with delays" if self.with_delays else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """``subject`` is a name from the recording that stands in front; ``amount`` a part of the time, or other words."""
+
+    what: Words
+    amount: Part | str = ""
+    subject: str = ""
+    names_culprit: bool = False
+
+    def said(self, reader: Reader) -> str:
+        return self._put_together(said(self.what, reader), str(self.amount))
+
+    def beside_its_cost(self, reader: Reader) -> str:
+        """The title without a share of the step that stands beside it in a table."""
+        of_a_step = isinstance(self.amount, Part) and self.amount.is_of_a_step
+        return self._put_together(said(self.what, reader), "" if of_a_step else str(self.amount))
+
+    def in_short(self, reader: Reader) -> str:
+        """The title with its share of a step alone, "The GPU waits for Python: 57 %", where that is what it tells."""
+        amount = self.amount
+        share = amount.in_short if isinstance(amount, Part) and amount.is_of_a_step else str(amount)
+        return self._put_together(said(self.what, reader), share)
+
+    def matter(self, reader: Reader) -> str:
+        """What happens, without how much of it, inside a sentence."""
+        return replace(self, amount="").inside_a_sentence(reader)
+
+    def inside_a_sentence(self, reader: Reader) -> str:
+        """The title without its capital; names and abbreviations such as GPU keep theirs."""
+        what = said(self.what, reader)
+        if not self.subject and what[1:2].islower():
+            what = what[:1].lower() + what[1:]
+        return self._put_together(what, str(self.amount))
+
+    def _put_together(self, what: str, amount: str) -> str:
+        return ": ".join(each for each in (self.subject, what, amount) if each)
+
+
+def of_every_step(analysis: Analysis, share: float) -> Part:
+    """ "57 % of every step", or "of the recorded time" where no steps were found."""
+    return Part(share, analysis.steps_in_window)
+
+
+def part_of_step(analysis: Analysis, ns: float) -> str:
+    """ "26.5 of the 46.4 ms of a step": an amount of the window and the window, both for one step."""
+    return part_of_steps(ns, analysis.window_ns, analysis.steps_in_window)
+
+
+def part_of_steps(ns: float, window_ns: float, steps: int, step: str = "a step") -> str:
+    """The same of a window of so many steps; 0 where none were found."""
+    return f"{part_of(ns / steps, window_ns / steps)} of {step}" if steps else part_of(ns, window_ns, "of")
+
+
+def part_of(part_ns: float, whole_ns: float, of: str = "of the") -> str:
+    """ "26.5 of the 46.4 ms": the unit stands once where both have the same."""
+    part, whole = duration(part_ns), duration(whole_ns)
+    unit = f" {whole.rpartition(' ')[2]}"
+    return f"{part.removesuffix(unit)} {of} {whole}"
+
+
+def counted(analysis: Analysis, count: float, singular: str, plural: str = "", *, verb: str = "") -> str:
+    """ "147 kernels a step": a count of the whole window, for one step; "1 kernel in 3 steps" where it is rare.
+
+    With a ``verb``, "147 kernels a step run" and "1 kernel a step runs".
+    """
+    steps = analysis.steps_in_window
+    each = count / max(steps, 1)
+    rare = steps > 1 and 0 < each < 0.95
+    number = (
+        f"{count if rare else each:,.0f}"
+        if rare or each >= 9.95 or each == round(each)
+        else three_digits(each)
+    )
+    noun = singular if number == "1" else plural or f"{singular}s"
+    told = f"{number} {noun}" + (f" in {steps} steps" if rare else " a step" if steps else "")
+    return f"{told} {verb}{'s' if number == '1' else ''}" if verb else told
+
+
+def share(analysis: Analysis, ns: float) -> float:
+    """A fraction of the analysed window."""
+    return ns / analysis.window_ns if analysis.window_ns > 0 else 0.0
+
+
+def without_times(count: int) -> str:
+    """Of GPU activities that the profiler recorded with neither a start nor a duration."""
+    if count == 1:
+        return "1 GPU activity was recorded without its time"
+    return f"{count:,} GPU activities were recorded without their times"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """ "a", "a and b", "a, b and c"."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
+
+
+def number_of_cores(count: int) -> str:
+    """ "one core" or "4 cores"."""
+    return f"{count:,} cores" if count != 1 else "one core"
+
+
+def in_a_step(analysis: Analysis, ns: float) -> str:
+    """ "11.1 ms": an amount of the window, as recorded, for one step; all of it where no steps were found."""
+    return duration(ns / max(analysis.steps_in_window, 1))
+
+
+def a_step(ns: float, steps: int) -> str:
+    """ "11.1 ms a step": an amount of so many steps; all of it, without a word, where none were found."""
+    return f"{duration(ns / steps)} a step" if steps else duration(ns)
+
+
+def amounts(analysis: Analysis, parts: Iterable[tuple[str, int]], most: int, least: float = 0.0005) -> str:
+    """ "forward (11.1 ms), backward (1.44 ms)": the first parts of a step that are no rounding error.
+
+    As recorded, like the sum that they are parts of; a share of a step is told of one without the recorder.
+    """
+    worth = [f"{name} ({in_a_step(analysis, ns)})" for name, ns in parts if share(analysis, ns) >= least]
+    return listed(worth[:most])
+
+
+def shortened(name: str, most: int = 60) -> str:
+    """A name of at most this many characters."""
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def short_place(place: str) -> str:
+    """ "train.py:21" of a path with its folders."""
+    return place.replace("\\", "/").rpartition("/")[2]
+
+
+def without_stacks(trace: Trace, words: Words) -> Words:
+    """The words, or none where Python's stacks were recorded."""
+    return "" if has_stacks(trace) else words
+
+
+def has_stacks(trace: Trace) -> bool:
+    """Whether Python's stacks were recorded: the recording says so, or says nothing and has frames."""
+    stated = trace.capture.with_stack
+    return EventKind.PYTHON in trace.kinds if stated is None else stated

@@ -17,7 +17,7 @@ import pytest
 import parsers
 import rules
 import viewer
-from parsers.model.late.regex import LateRegex
+from parsers.model.late import LateRegex
 
 SHORT, LONG = 1_000, 4_000
 PATIENCE_S = 0.002  # of processor time; a short text for which the square is taken needs more

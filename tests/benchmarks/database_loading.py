@@ -11,7 +11,7 @@ import pyarrow as pa
 from adbc_driver_sqlite import dbapi
 
 from parsers import open_trace
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from tests.benchmarks.generate_nsys import write_export
 from tests.benchmarks.loading import forget_cached, peak_of_opening
 

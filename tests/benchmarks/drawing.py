@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parsers.model import Device, EventKind, EventTable, Lane, LaneKind, Trace
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import IdleTable
 from rules.analysis.steps.analysed_time import AnalysedTime
-from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms import Culprit, CulpritKind
 
 if TYPE_CHECKING:
     from viewer.timeline.view import TimelineView

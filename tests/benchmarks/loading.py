@@ -15,7 +15,7 @@ from pathlib import Path
 import platformdirs
 
 from parsers import open_trace
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.storage import cache
 from rules import diagnosis_of
 from rules.analysis.analysis import Analysis

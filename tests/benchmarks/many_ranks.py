@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from tests.benchmarks.published import Table
 from tests.rank_runs import LAYERS, Run
 

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from tests.benchmarks.published import Table
 from tests.processes.installed import install, installed_in
 from tests.processes.place import Hangs, Place, kill, processes_with

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from parsers import open_trace
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.analysis import Analysis
 from rules.memory.summary import memory_of
 from tests.parsers.large_snapshots import write_snapshot

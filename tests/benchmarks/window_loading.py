@@ -19,7 +19,7 @@ from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 BEAT_MS = 5
 PAUSE_S = 0.05  # what nobody should have to wait for an answer

@@ -22,10 +22,9 @@ from tests.capture.pretend import SCRIPTS
 from tests.capture.pretended_kineto import PretendedKineto, steps_in
 from viewer.capture import process_tree
 from viewer.capture.commands import RUNNER
-from viewer.capture.failures import CaptureProblem
 from viewer.capture.plan import command_for
 from viewer.capture.recording import Outcome, Recording
-from viewer.capture.request import CaptureRequest, Target, TargetKind, Tool, Window
+from viewer.capture.request import CaptureProblem, CaptureRequest, Target, TargetKind, Tool, Window
 from viewer.capture.torch_runner.stallscope_recorder.attaching import (
     POLLED_WITHIN,
     Process,

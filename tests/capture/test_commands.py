@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from viewer.capture import commands
-from viewer.capture.failures import CaptureProblem
 from viewer.capture.plan import command_for, portable_lines
 from viewer.capture.request import (
+    CaptureProblem,
     CaptureRequest,
     NcuOptions,
     NsysOptions,

@@ -10,10 +10,9 @@ import pytest
 
 from tests.capture.pretend import PretendTools, script_request
 from viewer.capture import tools
-from viewer.capture.failures import CaptureProblem
 from viewer.capture.output_stream import Event
 from viewer.capture.recording import Outcome, Recording
-from viewer.capture.request import CaptureRequest, Target, TargetKind, Tool
+from viewer.capture.request import CaptureProblem, CaptureRequest, Target, TargetKind, Tool
 
 NSYS_VERSION = (
     "if '--version' in argv: print('NVIDIA Nsight Systems version 2025.3.2.474-253236389321v0'); sys.exit()\n"

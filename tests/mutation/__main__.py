@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from tests.mutation import changed
 from tests.mutation.constants import (
     REPOSITORY,

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ROOTS = ("parsers", "rules")

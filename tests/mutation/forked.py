@@ -21,7 +21,7 @@ from types import ModuleType
 
 import pytest
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from tests.mutation.constants import REPOSITORY, Constant, module_of
 
 HANG_S = 600  # of waiting; of a processor, some times what the tests take

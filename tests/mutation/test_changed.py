@@ -22,7 +22,7 @@ def known() -> dict[tuple[str, str], Constant]:
 @pytest.mark.parametrize(
     ("file", "name", "asked", "told"),
     [
-        ("rules/terms/thresholds.py", "MIN_SHARE", "rules.terms.thresholds.DEFAULTS[MIN_SHARE]", 0.02),
+        ("rules/terms/__init__.py", "MIN_SHARE", "rules.terms.DEFAULTS[MIN_SHARE]", 0.02),
         ("rules/losses/cpu_loops.py", "MIN_TIMES", "rules.catalog.cpu_many_operators.MIN_TIMES", 32),
         ("parsers/model/units.py", "NS_PER_S", "parsers.smi.clock._LATEST_NS", 2 * _LATEST_NS),
     ],

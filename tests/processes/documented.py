@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 DOCUMENTS = ("README.md", "docs/*.md")
 _BLOCK = re.compile(r"^```[^\n]*\n(.*?)^```|((?:^ {4}[^\n]*\n|^\n)+)", re.MULTILINE | re.DOTALL)

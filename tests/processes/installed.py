@@ -8,7 +8,7 @@ import sysconfig
 import venv
 from pathlib import Path
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUILD = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"

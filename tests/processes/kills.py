@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from pathlib import Path
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from tests.limits import hear_signals
 from tests.processes.answers import is_mistaken
 from tests.processes.installed import install, installed_in

@@ -19,7 +19,7 @@ from dataclasses import field
 from pathlib import Path
 from types import TracebackType
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from tests.processes.installed import LOAD, Installed
 
 MARK = "STARTED_BY_THE_TESTS"

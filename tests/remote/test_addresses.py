@@ -20,7 +20,7 @@ import pytest
 import resources
 from parsers.files.fetched import address_of, is_address, local_copy, trim
 from parsers.model import Cancelled, Progress, TraceError
-from rules.terms.thresholds import DEFAULTS
+from rules.terms import DEFAULTS
 from tests.asking.test_assistant import text_of
 from tests.rank_runs import Run
 from tests.remote.far_machine import FarMachine

@@ -13,8 +13,8 @@ from tests.capture.pretend import PretendTools
 from tests.remote.far_machine import NSYS
 from tests.remote.podman_engine import IMAGE, PodmanEngine, Unusable
 from tests.remote.test_recording_elsewhere import OnAThread, shell_request
-from viewer.capture.failures import CaptureProblem
 from viewer.capture.recording import Recording
+from viewer.capture.request import CaptureProblem
 from viewer.remote.names import PlaceProblem, place_of
 
 ENGINE = """

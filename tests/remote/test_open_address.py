@@ -13,7 +13,7 @@ import resources
 from parsers import open_trace
 from parsers.files.fetched import local_copy
 from parsers.model import Progress
-from rules.terms.thresholds import DEFAULTS
+from rules.terms import DEFAULTS
 from tests.remote.far_machine import FarMachine
 from viewer.dialogs.open_address import OpenAddress, grouped
 from viewer.loading.loader import opened

@@ -19,11 +19,18 @@ import pytest
 from tests.capture.pretend import SCRIPTS, script_request
 from tests.remote.far_machine import FarMachine
 from viewer.capture import running
-from viewer.capture.failures import CaptureProblem
 from viewer.capture.left_there import far_runs
 from viewer.capture.output_stream import Event
 from viewer.capture.recording import Outcome, Recording
-from viewer.capture.request import CaptureRequest, NsysOptions, Target, TargetKind, Tool, Window
+from viewer.capture.request import (
+    CaptureProblem,
+    CaptureRequest,
+    NsysOptions,
+    Target,
+    TargetKind,
+    Tool,
+    Window,
+)
 from viewer.capture.trials.launch import Launcher, Order
 
 SHELLS = (

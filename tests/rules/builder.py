@@ -23,7 +23,7 @@ from parsers.model import (
     Trace,
 )
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules import Finding, diagnose
 from rules.findings.base import Category
 

@@ -11,8 +11,8 @@ from parsers.ranks.merge import merge
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.findings.base import Category
-from rules.terms.culprit import CulpritKind
-from rules.wording.phrases import amounts, counted, listed, of_every_step, part_of_step, shortened
+from rules.terms import CulpritKind
+from rules.wording.words import amounts, counted, listed, of_every_step, part_of_step, shortened
 from tests.rules.builder import TinyTrace, found, steps
 from viewer.reports.text_report import as_text
 

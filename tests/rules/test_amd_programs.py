@@ -13,8 +13,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.findings.base import Category, Finding, Severity
 from rules.remedies.remedy import Remedy
-from rules.wording.headline import Headline
-from rules.wording.words import Reader, Vendor, ours
+from rules.wording.words import Headline, Reader, Vendor, ours
 from tests.opened import analysed, diagnosed
 from tests.rules.builder import TinyTrace
 from tests.rules.kernel_profiles import SOUND, kernel, trace_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from tests.rules.builder import TinyTrace
 from tests.rules.test_fixes import plan_of_body
 

@@ -10,8 +10,7 @@ from parsers.model.names.calls import Call
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.findings.base import Category, Finding, Severity
-from rules.fixes.once import comes_once
-from rules.fixes.plan import make_plan
+from rules.fixes.plan import comes_once, make_plan
 from rules.replay.overlay import Overlay
 from rules.verdict.verdict import verdict
 from tests.rules.builder import TinyTrace, steps

@@ -23,9 +23,7 @@ from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay, replay_of
 from rules.verdict.promises import first_step_in_a_line, step_with, worded
 from rules.verdict.verdict import verdict
-from rules.wording.headline import Headline, Part
-from rules.wording.phrases import part_of, part_of_steps
-from rules.wording.words import ours
+from rules.wording.words import Headline, Part, ours, part_of, part_of_steps
 from tests.opened import diagnosed
 from tests.rules.builder import TinyTrace, steps
 

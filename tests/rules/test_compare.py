@@ -17,8 +17,8 @@ from rules.comparison.findings import Change, compare_findings
 from rules.comparison.kernel_rows import Match
 from rules.findings.base import Category, Finding, Severity
 from rules.remedies.remedy import Remedy
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.wording.headline import Headline
+from rules.terms import Culprit, CulpritKind
+from rules.wording.words import Headline
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.kernel_profiles import kernel, trace_of
 from viewer.reports.comparison_blocks import as_text, comparison_report

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from parsers.model import Attribute
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules import diagnose
 from rules.fixes.plan import Plan
 from tests.rules.builder import TinyTrace, steps

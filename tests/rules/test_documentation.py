@@ -10,7 +10,7 @@ import pytest
 
 from rules.documentation import explanation_parts, page
 from rules.findings.base import EXPLANATION_HEADINGS, Category, Rule, rules
-from rules.terms.thresholds import Thresholds
+from rules.terms import Thresholds
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule.id)

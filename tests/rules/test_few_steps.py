@@ -7,7 +7,7 @@ import pytest
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.findings.base import Category, Finding
-from rules.terms.culprit import quoted
+from rules.terms import quoted
 from tests.rules.builder import TinyTrace, steps
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from parsers.model import Attribute
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.analysis import Analysis
 from rules.fixes.plan import Promise, make_plan
 from tests.rules.builder import AUTOGRAD, TinyTrace, steps

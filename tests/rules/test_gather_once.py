@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.analysis import Analysis
 from rules.fixes.plan import Plan, make_plan
 from tests.opened import planned

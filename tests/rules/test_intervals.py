@@ -21,7 +21,7 @@ from rules.analysis.arithmetic.intervals import (
     subtract,
     union,
 )
-from rules.analysis.idle.device_time import DeviceTime
+from rules.analysis.idle.causes import DeviceTime
 
 END = 40
 numbers = st.lists(st.integers(-3, END + 3), max_size=30)

@@ -23,7 +23,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.findings.base import Category, Finding, Severity
 from rules.remedies.remedy import Remedy
-from rules.wording.headline import Headline
+from rules.wording.words import Headline
 from tests.examples import examples
 from tests.rules.builder import AUTOGRAD, MAIN, TinyTrace
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules import Diagnosis, Severity
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause

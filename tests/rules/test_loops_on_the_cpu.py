@@ -9,7 +9,7 @@ import pytest
 from parsers.model import Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.cpu_time import cpu_time
-from rules.losses import cpu_loops, recurrences
+from rules.losses import cpu_loops
 from rules.losses.cpu_loops import ItemLoops, item_loops
 from tests.rules.builder import TinyTrace, steps
 
@@ -215,7 +215,7 @@ def test_rounds_along_an_inner_side_whose_results_go_nowhere_are_steps_through_t
         if joined:
             trace.op(640, 650, "aten::stack")
 
-    monkeypatch.setattr(recurrences, "concrete_inputs", asked)
+    monkeypatch.setattr(cpu_loops, "concrete_inputs", asked)
     assert bool(loops_of(660, body).loops) is found
 
 

@@ -12,8 +12,7 @@ import pytest
 
 from rules.analysis.analysis import Analysis
 from rules.fixes.base import fixes
-from rules.fixes.measured_bands import Reach, margin, measured_reaches, widest
-from rules.fixes.plan import Plan, make_plan
+from rules.fixes.plan import Plan, Reach, make_plan, margin, measured_reaches, widest
 from tests.rules.builder import TinyTrace, steps
 
 # The cases lie on either side of these.

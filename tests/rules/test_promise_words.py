@@ -13,9 +13,9 @@ from rules.fixes.base import Proposal
 from rules.fixes.plan import Plan, Promise, make_plan
 from rules.remedies.remedy import Remedy
 from rules.replay.replay import replay_of
-from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms import Culprit, CulpritKind
 from rules.verdict.promises import first_step, gain, promise_for, worded, worded_shortly
-from rules.wording.headline import Headline, Part
+from rules.wording.words import Headline, Part
 from tests.rules.builder import TinyTrace, steps
 
 

@@ -13,7 +13,7 @@ from rules.causes import leading
 from rules.findings.base import Category, Finding, severity_of
 from rules.ranking import ranked, weight
 from rules.remedies.remedy import Remedy
-from rules.wording.headline import Headline
+from rules.wording.words import Headline
 from tests.rules.builder import steps
 
 # The cases lie on either side of these.

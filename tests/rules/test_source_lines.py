@@ -12,7 +12,7 @@ from rules import Finding, diagnosis_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.stretches.program_frames import is_program_frame
 from rules.source_lines import source_line_of
-from rules.terms.culprit import Culprit, CulpritKind, SourceLine
+from rules.terms import Culprit, CulpritKind, SourceLine
 from tests.parsers.chrome.traces import Event, complete, kernel, launch, text_of
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

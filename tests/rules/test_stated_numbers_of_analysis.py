@@ -21,12 +21,12 @@ from rules.analysis.ranks.stages import mostly_passes_on
 from rules.analysis.steps.first_use import slow_first_calls
 from rules.analysis.steps.marks import cycles_of_loops
 from rules.kernels import slow_operators as slow_ones
-from rules.losses.concentration import extent
 from rules.losses.host_link import LinkUse, link_use
+from rules.losses.lost_time import extent
 from rules.losses.plan_building import plan_building
 from rules.memory import relief
 from rules.memory.kinds import Kind
-from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms import Culprit, CulpritKind
 from tests.rules.builder import TinyTrace
 
 

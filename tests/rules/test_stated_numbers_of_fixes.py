@@ -14,12 +14,12 @@ from parsers.model.names.calls import Call
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.fixes.base import Proposal, fixes
+from rules.fixes.catalog.mend_late_ranks import part_of_all_ranks
 from rules.fixes.catalog.once_for_requests import _from_kept, _of_weights
 from rules.fixes.catalog.slow_steps import _slow_steps
 from rules.fixes.copies_in_a_row import copies_in_a_row
 from rules.fixes.plan import Promise
 from rules.replay.replay import Change, Replay, replay_of
-from rules.replay.work_of_one_rank import part_of_all_ranks
 from tests.rules.builder import TinyTrace, steps
 
 Body = Callable[[TinyTrace, int], None]

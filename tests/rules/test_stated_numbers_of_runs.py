@@ -20,12 +20,12 @@ from rules.comparison.kernels import Row
 from rules.comparison.same_work import _as_often, _precision
 from rules.comparison.scaling import scaling
 from rules.fixes.loops.alike import make_the_same_calls
-from rules.fixes.measured_bands import margin
+from rules.fixes.plan import margin
 from rules.kernels.versions import faster_version
 from rules.memory import room
 from rules.memory.summary import growth, step_ends
 from rules.summaries.balance import imbalance_of
-from rules.summaries.links import slow_links
+from rules.summaries.facts import slow_links
 from tests.rules.builder import TinyTrace
 from tests.rules.kernel_profiles import kernel
 

@@ -11,7 +11,7 @@ from rules import diagnose, diagnosis_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.steps.steps import WARM_UP_RATIO
 from rules.comparison.compare import compare
-from rules.terms.thresholds import DEFAULTS, MIN_SHARE, Threshold, Thresholds, Unit, known_thresholds
+from rules.terms import DEFAULTS, MIN_SHARE, Threshold, Thresholds, Unit, known_thresholds
 from rules.verdict.verdict import verdict
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rules import Finding
-from rules.terms.culprit import CulpritKind
+from rules.terms import CulpritKind
 from tests.opened import diagnosed
 
 

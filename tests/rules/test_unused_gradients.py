@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from parsers.model import Attribute, Trace
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.stretches.unneeded_gradients import unneeded_gradients

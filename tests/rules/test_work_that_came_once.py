@@ -7,8 +7,7 @@ import pytest
 
 from rules import diagnose
 from rules.analysis.analysis import Analysis
-from rules.fixes.once import FEW, comes_once
-from rules.fixes.plan import Plan, make_plan
+from rules.fixes.plan import FEW, Plan, comes_once, make_plan
 from rules.replay.overlay import Overlay
 from rules.verdict.promises import about_replay, first_step
 from tests.rules.builder import TinyTrace, steps

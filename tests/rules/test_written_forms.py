@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from parsers.model import Attribute
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules import diagnose
 from rules.fixes.plan import Promise
 from tests.rules.builder import AUTOGRAD, TinyTrace, steps

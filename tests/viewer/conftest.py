@@ -22,7 +22,7 @@ from parsers.model import Attribute, Device, EventKind, Lane, LaneKind, Progress
 from parsers.model.builder import TraceBuilder
 from rules import Diagnosis
 from rules.analysis.analysis import Analysis
-from rules.terms.thresholds import DEFAULTS, Thresholds
+from rules.terms import DEFAULTS, Thresholds
 from tests import opened as recordings
 from viewer.appearance import theme
 from viewer.documents import document

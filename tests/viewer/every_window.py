@@ -24,7 +24,7 @@ from PySide6.QtWidgets import (
 
 import resources
 from parsers import open_trace
-from rules.terms.thresholds import DEFAULTS
+from rules.terms import DEFAULTS
 from rules.trials.blocks import Gain
 from rules.trials.likeness import Likeness, LossComparison
 from rules.trials.trial import Candidate, Kind, Promised, Trial, Trials

@@ -19,7 +19,7 @@ from rules.analysis.analysis import Analysis
 from rules.memory.account import DeviceMemory
 from rules.memory.kinds import Kind
 from rules.memory.summary import MemorySummary, memory_of, reserved_of
-from viewer.appearance.labels import ElidedLabel
+from viewer.appearance.widgets import ElidedLabel
 from viewer.panels.tabs.allocations import GROUPS, AllocationsPanel
 from viewer.statistics.memory import Grouping, rows_at, segments_of
 from viewer.timeline.geometry.scale import Scale

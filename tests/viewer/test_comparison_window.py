@@ -17,7 +17,7 @@ import resources
 from parsers import open_trace
 from parsers.model.units import percent
 from rules.findings.base import Evidence
-from rules.terms.thresholds import DEFAULTS
+from rules.terms import DEFAULTS
 from tests.viewer.conftest import training_run, wait_until_laid_out
 from tests.viewer.every_window import WAIT_MS, until
 from tests.viewer.test_home import click, press

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from parsers.model import EventKind, Lane, LaneKind, Trace
 from parsers.model.builder import TraceBuilder
 from rules.analysis.analysis import Analysis
-from viewer.appearance.labels import unbroken
+from viewer.appearance.widgets import unbroken
 from viewer.panels.findings.check_list import CheckList
 from viewer.panels.tabs.flame import FlamePanel
 from viewer.panels.tabs.operators import OperatorsPanel

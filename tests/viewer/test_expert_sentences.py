@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from parsers.model import TraceError
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from tests.opened import analysed, diagnosed
 from viewer.reports.text_report import as_text
 

@@ -13,7 +13,7 @@ import resources
 from parsers.model.units import duration, size
 from rules.fixes.plan import plan_of
 from tests.opened import analysed
-from viewer.appearance.labels import ElidedLabel
+from viewer.appearance.widgets import ElidedLabel
 from viewer.panels.panel import Panel
 from viewer.panels.tables.table_view import TableView
 from viewer.panels.tabs.allocations import GROUPS, AllocationsPanel

@@ -17,8 +17,8 @@ from rules.causes import OTHER_BASIS
 from rules.remedies.remedy import remedy
 from rules.verdict.absent import absent_in_a_line
 from rules.verdict.promises import advice_on, gain
-from rules.wording.headline import Part
-from viewer.appearance.labels import unbroken
+from rules.wording.words import Part
+from viewer.appearance.widgets import unbroken
 from viewer.panels.findings.card_parts import MIN_WIDTH, ShareBar
 from viewer.panels.findings.check_list import CheckList, check_name
 from viewer.panels.tabs.query import QueryPanel

@@ -8,7 +8,7 @@ from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import QFormLayout, QWidget
 from pytestqt.qtbot import QtBot
 
-from viewer.appearance.boxes import Form
+from viewer.appearance.widgets import Form
 
 from .every_window import WINDOWS, opened
 

@@ -14,7 +14,7 @@ import pytest
 
 from parsers.model import TraceError
 from rules.gates.figures import RunFigures
-from rules.terms.thresholds import Thresholds
+from rules.terms import Thresholds
 from tests.limits import room_in_a_file
 from viewer.capture.request import CaptureRequest, Target, Tool
 from viewer.capture.storage import History as Runs

@@ -6,8 +6,8 @@ from PySide6.QtGui import QFontMetricsF
 from pytestqt.qtbot import QtBot
 
 from viewer.appearance import theme
-from viewer.appearance.labels import elided_inside
 from viewer.appearance.painted_chart import TextCache
+from viewer.appearance.widgets import elided_inside
 from viewer.panels.tables.facts import LinkButton
 
 LONG = "nvjet_sm90_tst_128x128_64x6_2x1_v_bz_bias_TNT"

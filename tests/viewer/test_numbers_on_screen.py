@@ -11,7 +11,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 import resources
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import duration, percent
 from rules.analysis.idle.causes import Cause
 from rules.comparison.compare import compare
@@ -25,9 +25,9 @@ from rules.verdict.promises import (
     worded,
     worded_shortly,
 )
-from rules.wording.headline import Part
+from rules.wording.words import Part
 from tests.opened import opened
-from viewer.appearance.labels import unbroken
+from viewer.appearance.widgets import unbroken
 from viewer.panels import tabs
 from viewer.panels.findings.card_parts import ShareBar
 from viewer.panels.panel import Panel

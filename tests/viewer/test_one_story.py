@@ -16,8 +16,7 @@ from rules.causes import leading
 from rules.fixes.plan import plan_of
 from rules.verdict.promises import first_step, gain, promise_for
 from rules.verdict.verdict import time_parts, verdict
-from rules.wording.headline import Part
-from rules.wording.words import Reader
+from rules.wording.words import Part, Reader
 from tests.opened import analysed, diagnosed, opened
 from viewer.reports.diagnosis_report import as_html, card, diagnosis_report
 from viewer.reports.fixes_report import fixes_text, numbers_of_changes

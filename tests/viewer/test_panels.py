@@ -17,7 +17,7 @@ from parsers.model import EventKind, Trace
 from rules import Category, Finding, Severity
 from rules.findings.base import EXPLANATION_HEADINGS
 from rules.remedies.remedy import Remedy
-from rules.wording.headline import Headline
+from rules.wording.words import Headline
 from viewer.panels.findings.finding_card import FindingCard
 from viewer.panels.tables.facts import LinkButton
 from viewer.panels.tables.table_model import Column, Show, TableModel, csv_text

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 import resources
 from parsers.model import Counter, Trace
 from viewer.appearance import theme
-from viewer.appearance.labels import ElidedLabel
+from viewer.appearance.widgets import ElidedLabel
 from viewer.panels.charts.plot import Plot
 from viewer.window.main_window import MainWindow
 

@@ -15,7 +15,7 @@ from parsers import open_trace
 from parsers.model import Trace
 from rules.findings.base import Evidence
 from viewer.appearance import theme
-from viewer.appearance.labels import Label, breakable, unbroken
+from viewer.appearance.widgets import Label, breakable, unbroken
 from viewer.panels.charts.roofline import NOT_MEASURED
 from viewer.panels.kernel.kernel_details import launch_facts
 from viewer.timeline.hover import event_text

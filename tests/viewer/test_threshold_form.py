@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
-from rules.terms.thresholds import DEFAULTS, MIN_SHARE, Thresholds
+from rules.terms import DEFAULTS, MIN_SHARE, Thresholds
 from viewer.dialogs.preferences_dialog import PreferencesDialog, ThresholdField
 from viewer.documents.document import Stage
 from viewer.user_data.preferences import Preferences

@@ -17,7 +17,7 @@ from rules.findings.base import Category, Evidence, Finding, severity_of
 from rules.ranking import ranked
 from rules.remedies.remedy import Remedy
 from rules.verdict.verdict import beside_the_verdict, first_problem, verdict
-from rules.wording.headline import Headline
+from rules.wording.words import Headline
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.kernel_profiles import COMPUTE, MEMORY, kernel, trace_of
 from viewer.appearance.naming import place_name

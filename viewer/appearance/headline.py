@@ -7,8 +7,7 @@ from PySide6.QtGui import QFont, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 
 from viewer.appearance import theme
-from viewer.appearance.boxes import NO_MARGINS, fill, horizontal, vertical
-from viewer.appearance.labels import Label, tooltip, unbroken
+from viewer.appearance.widgets import NO_MARGINS, Label, fill, horizontal, tooltip, unbroken, vertical
 
 
 class Sentence(Label):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Protocol, TypeVar
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.idle.causes import Cause
 from viewer.appearance import palette
 

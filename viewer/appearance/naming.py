@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.names.kernels import kernel_name
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QFont, QFontMetricsF, QPaintDevice, QPainter, QPaintEvent, QPen, QStaticText
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from viewer.appearance import theme
-from viewer.appearance.labels import elided_inside
 from viewer.appearance.tab_order import CHART
+from viewer.appearance.widgets import elided_inside
 
 MIN_WIDTH = 26.0  # px, of what is elided; a short name is shown wherever it fits
 MIN_NAME_WIDTH = 14.0  # px: less holds no name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 
 _SHOWN_INSTEAD = "\ufffd"
 _CONTROL = regex(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication, QStyleFactory
 
 import resources
 from parsers.collecting import without_garbage_collection
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.idle.causes import Cause
 from rules.findings.base import Category, Severity
 from viewer.appearance import palette

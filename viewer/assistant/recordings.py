@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from parsers.model import Progress
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.loading.recording_process import AskedRecording, Bounds
 from viewer.query.limits import Limits
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from viewer.capture.request import CaptureRequest, NcuOptions, Tool
 
 PASSES = {"basic": 10, "detailed": 20, "full": 38, "roofline": 17}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.appearance.plain_text import one_line
 from viewer.capture.process_tree import state_and_parent
 from viewer.capture.torch_runner.stallscope_recorder.attaching import environment_of

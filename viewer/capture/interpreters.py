@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from parsers import program_search
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 PROBE_SECONDS = 20.0
 _PROBE = """

@@ -10,7 +10,7 @@ import uuid
 from dataclasses import replace
 from pathlib import Path
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.capture.request import CaptureRequest
 from viewer.capture.storage import data_folder
 from viewer.user_data.storage import write_text

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import Any
 
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from viewer.capture.torch_runner.stallscope_recorder.status import MARK, WORD
 
 _MARKED = regex(MARK + WORD + r" (\{[^\n]*)\n")

@@ -9,12 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from parsers import program_search
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.capture import commands, tools
 from viewer.capture.commands import FILE_NAME
-from viewer.capture.failures import CaptureProblem
 from viewer.capture.interpreters import default_interpreter, probe
-from viewer.capture.request import CaptureRequest, Target, TargetKind, Tool
+from viewer.capture.request import CaptureProblem, CaptureRequest, Target, TargetKind, Tool
 from viewer.capture.storage import captures_folder
 from viewer.capture.target_words import starts_python_itself
 

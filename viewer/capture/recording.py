@@ -14,16 +14,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import capital
 from viewer.capture import commands, process_tree
 from viewer.capture.elsewhere import Elsewhere, recordings_among
-from viewer.capture.failures import CaptureProblem, explain, explain_ending
 from viewer.capture.left_there import FarRun
 from viewer.capture.output_stream import Event, OutputStream
 from viewer.capture.places import Place, ThisMachine
 from viewer.capture.plan import Plan
-from viewer.capture.request import FOUND_NOTHING, CaptureRequest, TargetKind, Tool, retry_after
+from viewer.capture.request import (
+    FOUND_NOTHING,
+    CaptureProblem,
+    CaptureRequest,
+    TargetKind,
+    Tool,
+    explain,
+    explain_ending,
+    retry_after,
+)
 from viewer.capture.running import Running
 from viewer.capture.storage import LAST_USED, History, Presets, Run, data_folder
 from viewer.remote.names import HERE, Unreachable

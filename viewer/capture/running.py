@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from viewer.capture.failures import CaptureProblem
 from viewer.capture.output_stream import Event
+from viewer.capture.request import CaptureProblem
 from viewer.remote.far import Far, FarState, Speaking
 from viewer.remote.names import PlaceProblem, Unreachable
 

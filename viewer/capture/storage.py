@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.capture.request import CaptureRequest
 from viewer.user_data.storage import write_text
 

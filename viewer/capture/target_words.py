@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import PurePath
 
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from viewer.capture.request import Target, TargetKind
 
 _PYTHON = regex(r"^(python|pypy)(\d+(\.\d+)*)?w?(\.exe)?$", re.IGNORECASE)

@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from parsers import program_search
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 
 OLDEST = {"nsys": (2021, 3), "ncu": (2021, 2)}
 """Older versions lack options that the recordings need (the end of a capture range; kernels by name)."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.terminal.console import complain, print_json, recording, terminal_progress
 from viewer.terminal.exit_codes import DONE, GATE_FAILED, GATE_INCONCLUSIVE
 from viewer.terminal.option_values import (
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rules.comparison.compare import Comparison
     from rules.gates.judging import Answer
     from rules.gates.limits import Gates
-    from rules.terms.thresholds import Thresholds
+    from rules.terms import Thresholds
 
 KEPT = "baseline:"
 USAGE = """stallscope compare BEFORE AFTER [options]

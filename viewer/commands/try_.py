@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parsers.model import TraceError
-from viewer.capture.failures import CaptureProblem
-from viewer.capture.request import CaptureRequest, Target, Window
+from viewer.capture.request import CaptureProblem, CaptureRequest, Target, Window
 from viewer.capture.target_words import UnreadableCommand
 from viewer.terminal.capture_command import add_program, target_from
 from viewer.terminal.command_parser import NamesOutput

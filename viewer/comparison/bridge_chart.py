@@ -8,13 +8,12 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QBrush, QColor, QFont, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPen, QPolygonF
 from PySide6.QtWidgets import QButtonGroup, QToolButton, QToolTip, QWidget
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import duration, percent
 from rules.comparison.bridge import BUDGET, MIN_SHOWN, REGIONS, Bridge, BridgePart
 from viewer.appearance import theme
-from viewer.appearance.boxes import SPRING, fill, horizontal, vertical
-from viewer.appearance.labels import ElidedLabel, tooltip
 from viewer.appearance.painted_chart import PaintedChart
+from viewer.appearance.widgets import SPRING, ElidedLabel, fill, horizontal, tooltip, vertical
 from viewer.comparison.ribbons import region_color
 
 ROW = 27

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from parsers.model import Trace
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.comparison.side import Side
 
 if TYPE_CHECKING:
     from rules.comparison.compare import Comparison
     from rules.comparison.kernel_rows import KernelChange
     from rules.comparison.matched_steps import MatchedSteps
-    from rules.terms.thresholds import Thresholds
+    from rules.terms import Thresholds
     from viewer.comparison.tables import Tables
 
 

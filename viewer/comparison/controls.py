@@ -23,8 +23,7 @@ from PySide6.QtWidgets import (
 )
 
 from parsers.model import Trace
-from viewer.appearance.boxes import SPRING, fill, horizontal
-from viewer.appearance.labels import Label, tooltip
+from viewer.appearance.widgets import SPRING, Label, fill, horizontal, tooltip
 from viewer.user_data.storage import write_bytes
 
 if TYPE_CHECKING:

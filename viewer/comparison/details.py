@@ -11,13 +11,12 @@ from PySide6.QtGui import QFont, QPainter, QPen, QResizeEvent
 from PySide6.QtWidgets import QSplitter, QTabWidget, QWidget
 
 from parsers.model.arrays import F64
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import duration
 from rules.comparison.step_times import StepTimes
 from viewer.appearance import theme
-from viewer.appearance.boxes import fill, horizontal, vertical
-from viewer.appearance.labels import ElidedLabel, Label
 from viewer.appearance.painted_chart import PaintedChart
+from viewer.appearance.widgets import ElidedLabel, Label, fill, horizontal, vertical
 from viewer.comparison import tables
 from viewer.comparison.finding_list import FindingList
 from viewer.panels.tables.table_view import ROW_HEIGHT, TableView

@@ -11,9 +11,8 @@ from PySide6.QtWidgets import QScrollArea, QWidget
 
 from rules.comparison.findings import Change, FindingChange
 from viewer.appearance import theme
-from viewer.appearance.boxes import fill, horizontal, vertical
-from viewer.appearance.labels import Label
 from viewer.appearance.tab_order import LIST_ITEM
+from viewer.appearance.widgets import Label, fill, horizontal, vertical
 
 _SHOWN = {
     Change.GONE: "gone",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from parsers.model import I64, Trace
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration
 from rules.analysis.cpu.cpu_time import CpuTime

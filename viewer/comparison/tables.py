@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from parsers.model import Trace
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.kernels import distinct_names, kernel_name
 from parsers.model.units import average_count, duration, percent, three_digits
 from rules.analysis.steps.steps import Step

@@ -8,14 +8,13 @@ from PySide6.QtGui import QFont, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
 from parsers.model import I64, Trace
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.cpu.cpu_time import cpu_time_of_rank
 from rules.comparison.matched_steps import MatchedSteps
 from rules.comparison.side import Side
 from rules.findings.base import Evidence
 from viewer.appearance import theme
-from viewer.appearance.boxes import NO_MARGINS, fill, horizontal, vertical
-from viewer.appearance.labels import ElidedLabel
+from viewer.appearance.widgets import NO_MARGINS, ElidedLabel, fill, horizontal, vertical
 from viewer.comparison.phases import StepRun
 from viewer.comparison.ribbons import MIN_HEIGHT, Ribbons
 from viewer.timeline.geometry.arrangement import GroupState

@@ -10,8 +10,7 @@ from PySide6.QtWidgets import QWidget
 from rules.comparison.compare import Comparison
 from rules.comparison.same_work import Answer
 from viewer.appearance import theme
-from viewer.appearance.boxes import fill, horizontal, vertical
-from viewer.appearance.labels import Label, unbroken
+from viewer.appearance.widgets import Label, fill, horizontal, unbroken, vertical
 from viewer.comparison.finding_list import Badge
 
 UNITED = "; "

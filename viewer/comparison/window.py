@@ -10,21 +10,20 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QKeySequence, QMouseEvent, QShortcut
 from PySide6.QtWidgets import QMenuBar, QSplitter, QWidget
 
-from parsers.model import Progress, Trace, TraceError
-from parsers.model.errors import SYSTEM_ERRORS, refused_by_system
+from parsers.model import SYSTEM_ERRORS, Progress, Trace, TraceError, refused_by_system
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, how_many, percent, three_digits
-from viewer.appearance.boxes import (
+from viewer.appearance.home_focus import HomeFocus
+from viewer.appearance.tab_order import TabOrder
+from viewer.appearance.widgets import (
     NO_MARGINS,
+    ElidedLabel,
     HorizontalLine,
     fill,
     horizontal,
     resize_within_screen,
     vertical,
 )
-from viewer.appearance.home_focus import HomeFocus
-from viewer.appearance.labels import ElidedLabel
-from viewer.appearance.tab_order import TabOrder
 from viewer.comparison.bridge_chart import BridgePanel
 from viewer.comparison.comparing import Compared, compared
 from viewer.comparison.controls import ControlBar, PageButtons, menu_bar, title_of
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from rules.comparison.matched_steps import MatchedSteps
     from rules.comparison.side import Side
     from rules.findings.base import Evidence
-    from rules.terms.thresholds import Thresholds
+    from rules.terms import Thresholds
     from viewer.panels.kernel.kernel_pair import KernelPair
 
 FIRST_SIZE = (1600, 960)

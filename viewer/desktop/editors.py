@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 FILE, LINE = "{file}", "{line}"
 QUOTED, SERVER = "{quoted}", "{server}"  # the file inside a string of Vim's; the address of a running Neovim

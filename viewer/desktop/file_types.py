@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from parsers.known_formats import own_suffixes, recorders, usual_suffixes
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 
 SESSION_SUFFIX = ".stallscope"
 _SESSION = ("application/x-stallscope-session", "Stallscope session")

@@ -15,7 +15,7 @@ from shiboken6 import isValid
 
 from parsers.collecting import hold_garbage, let_garbage_go
 from parsers.model import Cancelled, Progress
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 _REPORT_EVERY_S = 0.04
 _PATIENCE_S = 2.0

@@ -16,7 +16,7 @@ from PySide6.QtCore import QCoreApplication, QDeadlineTimer, QEvent, QLockFile, 
 from PySide6.QtGui import QFileOpenEvent
 from PySide6.QtNetwork import QLocalServer, QLocalSocket
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 PROTOCOL = 2
 ANSWER, AGREED = b"taken\n", b"agreed\n"

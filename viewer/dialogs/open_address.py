@@ -19,8 +19,7 @@ from PySide6.QtWidgets import (
 from parsers.files.fetched import is_address, local_copy
 from parsers.model import Progress, TraceError
 from parsers.model.units import size
-from viewer.appearance.boxes import fill, horizontal, push_button, resize_within_screen, vertical
-from viewer.appearance.labels import Label
+from viewer.appearance.widgets import Label, fill, horizontal, push_button, resize_within_screen, vertical
 from viewer.desktop.jobs import Jobs
 from viewer.remote.addresses import Entry, store_of
 from viewer.remote.names import remembered

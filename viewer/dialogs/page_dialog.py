@@ -11,10 +11,9 @@ from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QDialog, QGridLayout, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
 from parsers.model import Effect, Trace
-from viewer.appearance.boxes import NO_MARGINS, fill, horizontal, resize_within_screen, vertical
 from viewer.appearance.key_names import key_names
-from viewer.appearance.labels import Label
 from viewer.appearance.tab_order import TabOrder
+from viewer.appearance.widgets import NO_MARGINS, Label, fill, horizontal, resize_within_screen, vertical
 from viewer.user_data.preferences import WHEELS, Preferences
 from viewer.user_data.storage import data_folder
 

@@ -23,21 +23,22 @@ from PySide6.QtWidgets import (
 )
 
 from parsers.model.units import capital
-from rules.terms.thresholds import Threshold, Thresholds, known_thresholds
+from rules.terms import Threshold, Thresholds, known_thresholds
 from viewer.appearance import theme
-from viewer.appearance.boxes import (
+from viewer.appearance.key_names import key_names
+from viewer.appearance.widgets import (
     MARGIN,
     NO_MARGINS,
     SPRING,
     Form,
     HorizontalLine,
+    Label,
     fill,
     resize_within_screen,
     scrolling,
+    tooltip,
     vertical,
 )
-from viewer.appearance.key_names import key_names
-from viewer.appearance.labels import Label, tooltip
 from viewer.desktop.editors import EDITORS
 from viewer.user_data.preferences import (
     COLOR_MODES,

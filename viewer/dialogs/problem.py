@@ -11,8 +11,7 @@ from types import TracebackType
 from PySide6.QtGui import QFont, QGuiApplication
 from PySide6.QtWidgets import QApplication, QDialog, QDialogButtonBox, QPlainTextEdit
 
-from viewer.appearance.boxes import fill, vertical
-from viewer.appearance.labels import Label
+from viewer.appearance.widgets import Label, fill, vertical
 
 _LOG = logging.getLogger(__name__)
 _shown: list[QDialog] = []

@@ -9,11 +9,10 @@ from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from parsers.model import Trace
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.ranks.joining import complete_each_other, may_join
 from viewer.appearance import theme
-from viewer.appearance.boxes import close_button, horizontal
-from viewer.appearance.labels import ElidedLabel
+from viewer.appearance.widgets import ElidedLabel, close_button, horizontal
 from viewer.documents.document import Document
 
 

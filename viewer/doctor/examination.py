@@ -14,7 +14,7 @@ import msgspec
 from parsers.files.private_folder import PrivateFolder
 from parsers.helper_process import HelperProcess
 from parsers.model import TraceError
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import duration, size
 from parsers.storage.cache import MIN_EVENTS
 from viewer.doctor.made_up import MADE_UP

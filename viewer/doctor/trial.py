@@ -69,7 +69,7 @@ def _read_bytes(asked: Asked) -> int:
 
 def _in_the_window(asked: Asked) -> int:
     from parsers.model import Progress
-    from rules.terms.thresholds import DEFAULTS
+    from rules.terms import DEFAULTS
     from viewer.loading.loader import opened
 
     read = opened([Path(asked.path)], Progress(), lambda _: None, DEFAULTS)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from parsers.model import SYSTEM_ERRORS, Progress, Trace, TraceError, refused_by_system
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.ranks.rank_choice import LEFT_OUT
-from rules.terms.thresholds import DEFAULTS, Thresholds
+from rules.terms import DEFAULTS, Thresholds
 from viewer.desktop.jobs import Jobs
 from viewer.loading.loader import Opened, analysis_of, opened, opened_ranks
 from viewer.timeline.selection import Area, Moment, Selection

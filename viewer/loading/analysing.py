@@ -5,7 +5,7 @@ from __future__ import annotations
 from parsers.model import Progress, Trace
 from rules import Diagnosis, diagnosis_of
 from rules.analysis.analysis import Analysis
-from rules.terms.thresholds import DEFAULTS, Thresholds
+from rules.terms import DEFAULTS, Thresholds
 
 
 def analysed(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from parsers.files.fetched import address_of
 from parsers.model import Progress, Trace
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.storage.entries import log_failure
 from viewer.loading.apart import is_for_another_process, may_cost_more_than_it_looks
 from viewer.loading.ranks.asking import may_be_many
@@ -19,7 +19,7 @@ from viewer.remote.addresses import bring_here
 if TYPE_CHECKING:
     from rules import Diagnosis
     from rules.analysis.analysis import Analysis
-    from rules.terms.thresholds import Thresholds
+    from rules.terms import Thresholds
     from viewer.loading.process import LoadingProcess
     from viewer.loading.ranks.opened import ManyRanksOpened
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from parsers.helper_process import HelperProcess
     from rules import Diagnosis
     from rules.analysis.analysis import Analysis
-    from rules.terms.thresholds import Thresholds
+    from rules.terms import Thresholds
     from viewer.timeline.geometry.drawing_index import DrawingIndex
 
 _LOOK_EVERY_S = 0.03
@@ -114,7 +114,7 @@ class LoadingProcess:
     def analysis(self, trace: Trace, progress: Progress) -> tuple[Analysis, Diagnosis]:
         """Wait for the analysis of the trace that ``trace`` gave; raises like it. To be asked once."""
         from rules.handover import FoundOut, known
-        from rules.terms.thresholds import DEFAULTS
+        from rules.terms import DEFAULTS
 
         self._asked = True
         message = self._next(Analysed, progress, lambda _: None)

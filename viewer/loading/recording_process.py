@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from parsers.files.private_folder import PrivateFolder
 from parsers.helper_process import HelperProcess
 from parsers.model import Progress, TraceError, derived
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import size
 from parsers.storage.handover import CannotHandOver, Handover, hand_over
 from viewer.loading.apart import reader

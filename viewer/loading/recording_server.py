@@ -80,7 +80,7 @@ def hold(wanted: Hold, speaker: Speaker) -> None:
 
 def _analyses(wanted: Hold, progress: Progress) -> list[Analysis]:
     from rules.analysis.analysis import Analysis
-    from rules.terms.thresholds import Thresholds
+    from rules.terms import Thresholds
 
     thresholds = Thresholds(wanted.thresholds)
     if wanted.handed is not None:

@@ -119,7 +119,7 @@ def _analyse(trace: Trace, wanted: Wanted, progress: Progress, speaker: Speaker)
 
     from parsers.storage import columns as stored_columns
     from rules.handover import found_out
-    from rules.terms.thresholds import Thresholds
+    from rules.terms import Thresholds
     from viewer.loading.analysing import analysed
 
     plain, columns = found_out(*analysed(trace, progress, Thresholds(wanted.thresholds)))

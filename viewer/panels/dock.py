@@ -9,9 +9,9 @@ from PySide6.QtCore import QCoreApplication, QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QApplication, QLineEdit, QMenu, QTabWidget, QToolButton, QWidget
 
-from viewer.appearance.boxes import NO_MARGINS, fill, horizontal, vertical
 from viewer.appearance.key_names import key_names
 from viewer.appearance.tab_order import widgets_in_order
+from viewer.appearance.widgets import NO_MARGINS, fill, horizontal, vertical
 from viewer.documents.document import Document, Stage
 from viewer.panels.panel import Panel, tabs
 

@@ -14,8 +14,7 @@ from PySide6.QtWidgets import QWidget
 from parsers.model import Progress
 from parsers.model.catalogs import loading
 from parsers.model.units import duration
-from viewer.appearance.boxes import NO_MARGINS, vertical
-from viewer.appearance.labels import Label
+from viewer.appearance.widgets import NO_MARGINS, Label, vertical
 from viewer.documents.document import Document
 from viewer.timeline.selection import Area
 

@@ -9,8 +9,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QComboBox, QGridLayout, QPushButton, QWidget
 
 from parsers.model.units import duration, how_many, percent
-from viewer.appearance.boxes import NO_MARGINS, fill, horizontal, vertical
-from viewer.appearance.labels import ElidedLabel, Label
+from viewer.appearance.widgets import NO_MARGINS, ElidedLabel, Label, fill, horizontal, vertical
 from viewer.documents.document import Document
 from viewer.panels.charts.budget_bar import BudgetBar, Part
 from viewer.panels.tables.table_model import Column, Show

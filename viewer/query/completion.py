@@ -7,8 +7,7 @@ import string
 from collections.abc import Iterable
 
 from parsers.model import Trace
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from viewer.query.views import FUNCTIONS, SHORTER, VIEWS
 from viewer.tables.table import Column, described, row_tables, summaries
 

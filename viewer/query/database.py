@@ -16,8 +16,7 @@ import numpy as np
 import pandas as pd
 
 from parsers.model import Progress, derived
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from rules.analysis.analysis import Analysis
 from viewer.query.errors import MemoryReached, NoDatabase, QueryError, explained
 from viewer.query.limits import limit_of_this_process

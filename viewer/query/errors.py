@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.units import size
 from viewer.query.views import VIEWS
 

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from parsers.model.arrays import distinct_values
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.devices import short_device_name
 from parsers.model.units import base_unit, duration, how_many, percent
 from rules.analysis.idle.causes import Cause

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 MAX_SECONDS = 30.0
 MAX_MEMORY = 1_000_000_000  # bytes beyond what the recording takes

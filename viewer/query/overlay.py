@@ -9,7 +9,7 @@ import pandas as pd
 
 from parsers.model import I64, Trace
 from parsers.model.arrays import distinct_values
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import duration
 from viewer.timeline.geometry.derived import ABOVE_ALL, Derived, derived_row
 from viewer.timeline.geometry.tracks import Track

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import resources
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.query.errors import MAX_WORD, QueryError, shortened
 from viewer.tables.table import rows_of
 

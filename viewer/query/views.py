@@ -8,7 +8,7 @@ from __future__ import annotations
 import tomllib
 
 import resources
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from parsers.files import fetched
 from parsers.files.fetched import address_of, is_address, local_copy
 from parsers.model import Progress, TraceError, refused_by_system
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 if TYPE_CHECKING:
     from viewer.remote.far import Far

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.remote.far_script import FOLDER_PREFIX, MARKED, far_words
 from viewer.remote.names import BOUNDS, PlaceName, PlaceProblem, Queue, Reach, Unreachable
 

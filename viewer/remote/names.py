@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 
 from parsers.model import TraceError
 from parsers.model.catalogs import load_all
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.user_data.storage import data_folder, write_text
 
 HERE = "here"

@@ -24,8 +24,7 @@ from rules.verdict.promises import (
     usually,
     worded,
 )
-from rules.wording.phrases import listed
-from rules.wording.words import Reader
+from rules.wording.words import Reader, listed
 from viewer.appearance.plain_text import joined, one_line
 
 if TYPE_CHECKING:

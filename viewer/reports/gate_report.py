@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from typing import Any
 
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from rules.comparison.gate import Decision
 from rules.diagnosis import Diagnosis
 from rules.findings.base import Severity

@@ -12,15 +12,14 @@ from rules import Diagnosis, Evidence, Finding
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import length, union
 from rules.analysis.gpu.cost import idle_cost
-from rules.analysis.idle.causes import Cause
-from rules.analysis.idle.device_time import Budget
+from rules.analysis.idle.causes import Budget, Cause
 from rules.analysis.logs.clocks import clock_facts
 from rules.analysis.recording.completeness import completeness_of
 from rules.analysis.recording.subject import subject_of
 from rules.fixes.plan import plan_of
 from rules.fixes.step_time import StepTime
 from rules.memory.summary import MemorySummary, memory_of
-from rules.terms.culprit import SourceLine
+from rules.terms import SourceLine
 from rules.verdict.promises import first_step
 from rules.verdict.verdict import gpus_that_ran, verdict
 from viewer.reports.fixes_report import NONE, Records, fixes_json

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import duration, three_digits
 from rules.comparison.gate import Judgement, Outcome
 from rules.gates.against_kept import judgement_on

@@ -6,9 +6,8 @@ import textwrap
 from collections import Counter
 from dataclasses import replace
 
-from parsers.model import EventKind, Trace
+from parsers.model import EventKind, QualityNote, Trace
 from parsers.model.names.devices import device_name
-from parsers.model.quality import QualityNote
 from parsers.model.units import duration, percent
 from parsers.ranks.rank_choice import LEFT_OUT
 from rules import Diagnosis, Finding

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import resources
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 
 def has_display(environment: Mapping[str, str] | None = None, platform: str = sys.platform) -> bool:

@@ -34,9 +34,17 @@ from PySide6.QtWidgets import (
 
 from parsers.model.units import duration
 from viewer.appearance import theme
-from viewer.appearance.boxes import NO_MARGINS, SPRING, fill, horizontal, vertical
-from viewer.appearance.labels import ElidedLabel, Label, tooltip
 from viewer.appearance.palette import HATCHED
+from viewer.appearance.widgets import (
+    NO_MARGINS,
+    SPRING,
+    ElidedLabel,
+    Label,
+    fill,
+    horizontal,
+    tooltip,
+    vertical,
+)
 from viewer.start.opening import Sample, formats, samples
 from viewer.user_data.recent import (
     COLUMNS,

@@ -11,7 +11,7 @@ import pandas as pd
 from parsers.model import BOOL, GPU_WORK, I64, Trace
 from parsers.model.arrays import distinct_values
 from parsers.model.events import of_kinds
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.devices import device_name
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis

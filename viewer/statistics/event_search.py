@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from parsers.model import I64, Progress, Trace
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 MAX_COMPARED = 30_000  # names, the most frequent ones
 MAX_SIMILAR = 5

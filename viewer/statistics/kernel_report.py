@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from parsers.model import KernelProfile, Trace
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.kernels import kernel_name
 from rules.kernels.checks.occupancy import ACHIEVED, THEORETICAL
 from rules.kernels.checks.result import first_number

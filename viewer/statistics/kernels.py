@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import F64, I64, Array, Trace
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.kernels import distinct_names
 from rules.analysis.analysis import Analysis
 

@@ -8,8 +8,7 @@ from enum import StrEnum
 import numpy as np
 
 from parsers.model import I32, I64, Trace
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.memory import BEFORE, Frame, Memory
 from parsers.model.units import size
 from rules.memory.account import DeviceMemory

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from parsers.model import BOOL, I64, EventKind, Lane, LaneKind, Trace, derived, derived_by
 from parsers.model.arrays import rows_by, stable_order
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
 from rules.memory.operators import MODULE
 from viewer.statistics.kernels import longest_events, ordered, totals

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from parsers.model.arrays import BOOL, F64, I64, median_of
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import duration, quantity, size
 from rules.analysis.ranks.late import Ranks
 from rules.analysis.ranks.states import COMPUTE

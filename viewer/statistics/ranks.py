@@ -8,7 +8,7 @@ import numpy as np
 
 from parsers.model import Trace
 from parsers.model.arrays import median_of
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, length, union
 from rules.analysis.ranks.collectives import measured_bus_bandwidth

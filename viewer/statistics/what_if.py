@@ -9,7 +9,7 @@ import numpy as np
 
 from parsers.model import I64, EventKind, Trace
 from parsers.model.arrays import distinct_values
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.kernels import kernel_name
 from parsers.model.names.steps import engine_step
 from parsers.model.units import duration

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from parsers.model import derived_by
 from parsers.model.catalogs import load_all
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 if TYPE_CHECKING:
     import pandas as pd  # what tables are called can be asked without it

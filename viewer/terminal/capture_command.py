@@ -11,12 +11,20 @@ from typing import Any, TypeVar
 
 from viewer.capture import advice
 from viewer.capture.commands import FILE_NAME, save_runner
-from viewer.capture.failures import CaptureProblem
 from viewer.capture.left_there import FarRun
 from viewer.capture.output_stream import Event
 from viewer.capture.plan import portable_lines
 from viewer.capture.recording import Outcome, Recording
-from viewer.capture.request import CaptureRequest, NcuOptions, NsysOptions, Target, Tool, TorchOptions, Window
+from viewer.capture.request import (
+    CaptureProblem,
+    CaptureRequest,
+    NcuOptions,
+    NsysOptions,
+    Target,
+    Tool,
+    TorchOptions,
+    Window,
+)
 from viewer.capture.storage import Presets
 from viewer.capture.target_words import UnreadableCommand, read_target
 from viewer.terminal.command_parser import NamesOutput

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from parsers.model import TraceError
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.terminal.console import complain
 from viewer.terminal.exit_codes import BAD_INPUT
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parsers.model import Progress, TraceError
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from viewer.appearance.plain_text import one_line  # here: what cannot open a file can still complain
 from viewer.terminal import streams
 

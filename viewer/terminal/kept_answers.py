@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.storage.entries import Entries
 from viewer.terminal.console import complain
 from viewer.user_data.storage import RUNS_FILE, data_folder

@@ -14,7 +14,7 @@ from viewer.terminal.console import write_bytes
 
 if TYPE_CHECKING:
     from rules.gates.limits import Gates, Limit
-    from rules.terms.thresholds import Thresholds
+    from rules.terms import Thresholds
 
 
 Read = TypeVar("Read")
@@ -92,7 +92,7 @@ def _or_refused(read: Callable[[str], Read], text: str, where: str = "") -> Read
 
 def threshold(text: str) -> tuple[str, float]:
     """The key and the value of NAME=VALUE."""
-    from rules.terms.thresholds import known_thresholds
+    from rules.terms import known_thresholds
 
     known = {each.key: each for each in known_thresholds()}
     name, _, written = text.partition("=")
@@ -131,7 +131,7 @@ def add_gates(parser: argparse.ArgumentParser) -> None:
 
 def thresholds_of(options: argparse.Namespace) -> Thresholds:
     """What ``add_thresholds`` declared, which is stronger than what the file of ``add_gates`` says."""
-    from rules.terms.thresholds import Thresholds
+    from rules.terms import Thresholds
 
     gates: Gates | None = getattr(options, "gates", None)
     return Thresholds({**(gates.thresholds.chosen if gates else {}), **dict(options.threshold)})

@@ -9,7 +9,7 @@ from dataclasses import field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from parsers.model import TraceError
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.capture.output_stream import Event
 from viewer.capture.recording import Outcome
 from viewer.capture.request import CaptureRequest

@@ -7,7 +7,7 @@ from PySide6.QtCore import QPointF, QRect, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QImage, QPainter, QPaintEvent, QRegion, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.appearance import theme
 from viewer.appearance.painted_chart import painting
 from viewer.timeline.frame import FramePainter, Options

@@ -7,8 +7,7 @@ from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QLineEdit, QWidget
 
 from viewer.appearance import theme
-from viewer.appearance.boxes import close_button, fill, horizontal
-from viewer.appearance.labels import Label
+from viewer.appearance.widgets import Label, close_button, fill, horizontal
 from viewer.timeline.geometry.arrangement import EXAMPLE
 from viewer.timeline.lane_commands import LaneHistory
 from viewer.timeline.state import TimelineState

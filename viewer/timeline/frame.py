@@ -10,10 +10,9 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QFont, QImage, QPainter
 
 from parsers.model.arrays import U32
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.appearance import theme
 from viewer.appearance.painted_chart import MIN_NAME_WIDTH, TextCache, painting
-from viewer.timeline.event_colors import rgb
 from viewer.timeline.gap_labels import GapLabels
 from viewer.timeline.geometry.columns import Columns, grid
 from viewer.timeline.geometry.layout import FOOT
@@ -37,7 +36,7 @@ from viewer.timeline.pixels import (
     round_events,
     strip_of,
 )
-from viewer.timeline.scene import Scene
+from viewer.timeline.scene import Scene, rgb
 
 NAME_PX = 12
 SMALL_NAME_PX = 10

@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, Qt, QTimer
 from PySide6.QtGui import QContextMenuEvent, QMouseEvent, QNativeGestureEvent, QWheelEvent
 from PySide6.QtWidgets import QToolTip
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.timeline.canvas import Hit, LaneCanvas
 from viewer.timeline.geometry.derived import Derived
 from viewer.timeline.geometry.layout import Placed

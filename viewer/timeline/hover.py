@@ -10,7 +10,7 @@ from parsers.model.names.kernels import kernel_name
 from parsers.model.units import capital, duration, size
 from rules.analysis.idle.causes import Cause
 from viewer.appearance import theme
-from viewer.appearance.boxes import vertical
+from viewer.appearance.widgets import vertical
 from viewer.timeline.geometry.scale import exact
 from viewer.timeline.geometry.tracks import Track
 from viewer.timeline.kinds.base import lane_words, shown_value, style_of

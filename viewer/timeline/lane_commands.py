@@ -10,7 +10,7 @@ from functools import partial
 from PySide6.QtGui import QUndoCommand, QUndoStack
 from PySide6.QtWidgets import QMenu, QWidget
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.timeline.geometry.arrangement import Arrangement, GroupState
 from viewer.timeline.geometry.layout import COLLAPSED, Placed, starting_states
 from viewer.timeline.geometry.tracks import Track

@@ -12,15 +12,14 @@ from PySide6.QtGui import QColor, QFont, QImage, QPainter, QPen
 
 from parsers.model import GPU_LANES
 from parsers.model.arrays import distinct_values
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.idle.causes import Cause
 from viewer.appearance import theme
 from viewer.appearance.painted_chart import TextCache
-from viewer.timeline.event_colors import DURATION_COLORS, DURATION_LABELS, rgb
 from viewer.timeline.geometry.gaps import hatching
 from viewer.timeline.geometry.raster import HATCHING, TINT, blended
 from viewer.timeline.kinds.base import lane_styles
-from viewer.timeline.scene import Scene
+from viewer.timeline.scene import DURATION_COLORS, DURATION_LABELS, Scene, rgb
 
 LINE = 20.0
 COLUMN = 196.0

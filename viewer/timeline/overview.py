@@ -19,13 +19,12 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from parsers.model.arrays import I64, U32
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import duration, how_many
 from rules.analysis.idle.causes import Cause
 from rules.memory.kinds import Kind
 from viewer.appearance import theme
 from viewer.appearance.painted_chart import TextCache, painting
-from viewer.timeline.event_colors import rgb
 from viewer.timeline.geometry.columns import Grid, columns, grid
 from viewer.timeline.geometry.raster import density_table, paint_row
 from viewer.timeline.geometry.row_index import Row
@@ -35,7 +34,7 @@ from viewer.timeline.memory.painting import paint_memory
 from viewer.timeline.memory.stack import MemoryStack
 from viewer.timeline.names_column import NAMES_WIDTH, TEXT_LEFT
 from viewer.timeline.pixels import busy_classes, busy_table, without_edges
-from viewer.timeline.scene import Scene
+from viewer.timeline.scene import Scene, rgb
 from viewer.timeline.state import TimelineState
 
 HEIGHT = 44

@@ -9,11 +9,10 @@ import numpy as np
 from PySide6.QtGui import QColor
 
 from parsers.model import U8, U32, Counter
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.idle.causes import Cause
 from viewer.appearance import theme
 from viewer.appearance.theme import Theme
-from viewer.timeline.event_colors import rgb
 from viewer.timeline.geometry.columns import Columns, Grid, counter_columns
 from viewer.timeline.geometry.gaps import hatching
 from viewer.timeline.geometry.layout import FOOT, Placed
@@ -38,7 +37,7 @@ from viewer.timeline.geometry.tracks import Track
 from viewer.timeline.kinds.base import counter_style_of
 from viewer.timeline.memory.painting import paint_memory
 from viewer.timeline.memory.stack import MemoryStack
-from viewer.timeline.scene import Scene
+from viewer.timeline.scene import Scene, rgb
 
 PREDICTED = 0.72  # of a colour is left where nothing was recorded
 MIN_FOOTED = 8  # pixels: lower strips have no foot line

@@ -19,8 +19,8 @@ from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
 from parsers.model.units import duration
 from viewer.appearance import theme
-from viewer.appearance.labels import tooltip
 from viewer.appearance.painted_chart import TextCache, painting
+from viewer.appearance.widgets import tooltip
 from viewer.timeline.geometry.scale import exact, ticks
 from viewer.timeline.names_column import NAMES_WIDTH, TEXT_LEFT
 from viewer.timeline.selection import Area

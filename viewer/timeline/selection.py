@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 if TYPE_CHECKING:
     from rules.findings.base import Evidence

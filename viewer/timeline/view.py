@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QScrollBar, QWidget
 
 from parsers.model import Progress, Trace
 from viewer.appearance import theme
-from viewer.appearance.boxes import NO_MARGINS, fill, horizontal, vertical
 from viewer.appearance.tab_order import CHART
+from viewer.appearance.widgets import NO_MARGINS, fill, horizontal, vertical
 from viewer.desktop.jobs import Jobs
 from viewer.timeline.canvas import LaneCanvas
 from viewer.timeline.filter_bar import FilterBar

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from parsers.model import TraceError
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.sqlite.guarded import GuardedConnection, Watch
 from parsers.sqlite.read_only import read_only_uri
 from rules.gates.figures import RunFigures

@@ -6,7 +6,7 @@ import contextlib
 import json
 from pathlib import Path
 
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from viewer.user_data.storage import data_folder, write_text
 
 MAX_KEPT, MAX_LENGTH = 50, 20_000

@@ -7,7 +7,7 @@ from typing import Final, Generic, TypeVar
 
 from PySide6.QtCore import QByteArray, QSettings
 
-from rules.terms.thresholds import Thresholds
+from rules.terms import Thresholds
 
 T = TypeVar("T")
 ORGANISATION: Final = "stallscope"

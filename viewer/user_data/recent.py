@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.user_data.storage import data_folder, write_text
 
 RECENT_LIMIT = 12

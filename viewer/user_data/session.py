@@ -21,7 +21,7 @@ from typing import Any
 
 from parsers.files.signatures import DATABASE
 from parsers.model import TraceError
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.sqlite.guarded import GuardedConnection, Watch
 from parsers.sqlite.read_only import has_pending_changes, read_only_uri
 from viewer.user_data.storage import SessionError as SessionError

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QLineEdit
 from parsers.model.units import duration, parse_duration
 from parsers.ranks.rank_choice import LEFT_OUT
 from viewer.appearance import theme
-from viewer.appearance.labels import tooltip
+from viewer.appearance.widgets import tooltip
 from viewer.desktop.file_types import file_filter
 from viewer.dialogs.open_address import OpenAddress
 from viewer.start.opening import samples

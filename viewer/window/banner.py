@@ -10,9 +10,8 @@ from PySide6.QtGui import QDesktopServices, QFont, QKeyEvent, QPainter, QPaintEv
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from viewer.appearance import theme
-from viewer.appearance.boxes import close_button, horizontal, vertical
-from viewer.appearance.labels import Label
 from viewer.appearance.plain_text import one_line
+from viewer.appearance.widgets import Label, close_button, horizontal, vertical
 
 
 class Banner(QWidget):

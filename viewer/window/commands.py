@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMainWindow, QMenuBar
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 MENUS = ("File", "Edit", "View", "Go", "Help")
 

@@ -10,7 +10,7 @@ from PySide6.QtCore import QMimeData, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QFont, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QWidget
 
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.ranks.joining import goes_beside, may_grow
 from viewer.appearance import theme
 from viewer.documents.document import Document, Stage

@@ -21,9 +21,9 @@ from PySide6.QtWidgets import QApplication, QMainWindow, QMenuBar, QStackedWidge
 
 from parsers.files.fetched import address_of
 from parsers.model import Progress, Trace
-from viewer.appearance.boxes import NO_MARGINS, HorizontalLine, vertical
 from viewer.appearance.home_focus import HomeFocus
 from viewer.appearance.tab_order import TabOrder
+from viewer.appearance.widgets import NO_MARGINS, HorizontalLine, vertical
 from viewer.desktop.jobs import Jobs
 from viewer.documents.document import Document, Stage
 from viewer.documents.what_if import WhatIf

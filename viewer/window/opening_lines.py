@@ -7,7 +7,7 @@ from pathlib import Path
 
 from parsers.model.units import percent
 from rules.source_lines import line_shares
-from rules.terms.culprit import SourceLine
+from rules.terms import SourceLine
 from viewer.desktop.editors import NoEditor, open_line
 from viewer.desktop.source_files import excerpt, folders_of, found_here
 from viewer.documents.document import Document

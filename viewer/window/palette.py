@@ -31,11 +31,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.appearance import theme
-from viewer.appearance.boxes import vertical
 from viewer.appearance.key_names import key_names
-from viewer.appearance.labels import Label
+from viewer.appearance.widgets import Label, vertical
 
 Index = QModelIndex | QPersistentModelIndex
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QDockWidget, QMainWindow
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.appearance.home_focus import HomeFocus
 from viewer.documents.document import Document
 from viewer.panels.dock import BottomPanels

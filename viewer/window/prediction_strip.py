@@ -10,9 +10,8 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from parsers.model.units import duration, percent
 from viewer.appearance import theme
-from viewer.appearance.boxes import vertical
-from viewer.appearance.labels import ElidedLabel, Label
 from viewer.appearance.palette import HATCHED
+from viewer.appearance.widgets import ElidedLabel, Label, vertical
 from viewer.documents.what_if import WhatIf
 from viewer.panels.charts.budget_bar import name_that_fits
 

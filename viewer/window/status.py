@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QProgressBar, QPushButton, QSizePolicy, QStatusBar
 from parsers.model import Trace
 from parsers.model.units import duration
 from viewer.appearance import theme
-from viewer.appearance.labels import ElidedLabel, Label, tooltip
+from viewer.appearance.widgets import ElidedLabel, Label, tooltip
 from viewer.documents.document import Document, Stage
 
 SHOW_PROGRESS_AFTER_MS = 150

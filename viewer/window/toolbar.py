@@ -10,8 +10,7 @@ from PySide6.QtGui import QFont, QResizeEvent
 from PySide6.QtWidgets import QComboBox, QPushButton, QSizePolicy, QToolButton, QWidget
 
 from parsers.model.units import duration
-from viewer.appearance.boxes import NO_MARGINS, horizontal
-from viewer.appearance.labels import Label
+from viewer.appearance.widgets import NO_MARGINS, Label, horizontal
 from viewer.documents.document import Document
 from viewer.window.palette import SearchField
 

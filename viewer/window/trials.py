@@ -51,7 +51,7 @@ class WindowTrials(QObject):
         self._try(request, (), of_open=False)
 
     def _try(self, request: CaptureRequest, fixes: tuple[str, ...], *, of_open: bool) -> None:
-        from viewer.capture.failures import CaptureProblem
+        from viewer.capture.request import CaptureProblem
         from viewer.capture.trials.launch import trial_request
         from viewer.dialogs.trials.session import Subject
 

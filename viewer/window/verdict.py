@@ -15,9 +15,8 @@ from parsers.model.units import duration, percent
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.families import Family
 from viewer.appearance import theme
-from viewer.appearance.boxes import scrolling, vertical
 from viewer.appearance.headline import Headline
-from viewer.appearance.labels import Label
+from viewer.appearance.widgets import Label, scrolling, vertical
 from viewer.documents.document import Document, Stage
 from viewer.panels.charts.budget_bar import BarKey, BudgetBar, Part
 from viewer.timeline.overview import Glow
@@ -116,7 +115,7 @@ class VerdictStrip(QWidget):
 
     def _details(self, trace: Trace) -> str:
         from rules.analysis.recording.completeness import is_cut, lacks_a_part
-        from rules.terms.culprit import CulpritKind
+        from rules.terms import CulpritKind
         from rules.verdict.promises import first_step, first_step_in_a_line, gain
         from rules.verdict.verdict import COPY_AGAIN, beside_the_verdict, first_problem, of_the_cpu_alone
 

@@ -27,24 +27,16 @@ from parsers.chrome.decode.collect import Columns
 from parsers.chrome.decode.counters import Series
 from parsers.chrome.decode.header import XPROF, Header
 from parsers.files.base import Source
-from parsers.model import (
-    GPU_WORK,
-    ArgumentSource,
-    Attribute,
-    Device,
-    Effect,
-    EventKind,
-    LaneKind,
-    Progress,
-    QualityRecorder,
-    Rank,
-    Trace,
-)
 from parsers.model.arrays import BOOL, I32, I64, distinct_values
+from parsers.model.attributes import Attribute
 from parsers.model.builder import TraceBuilder
 from parsers.model.events import of_kinds
+from parsers.model.lanes import GPU_WORK, Device, EventKind, LaneKind, Rank
 from parsers.model.names.calls import api_of
 from parsers.model.names.steps import is_profiler_step
+from parsers.model.progress import Progress
+from parsers.model.quality import Effect, QualityRecorder
+from parsers.model.trace import ArgumentSource, Trace
 
 _NOTHING = np.empty(0, np.int64)
 _CPU_EVENTS = (EventKind.CPU_OP, EventKind.REGION, EventKind.PYTHON)

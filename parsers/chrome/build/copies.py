@@ -11,7 +11,7 @@ from parsers.model import Attribute, CopyKind, EventKind, MemoryKind
 from parsers.model.attributes import MEMORY_KINDS
 from parsers.model.builder import TraceBuilder
 from parsers.model.events import of_kinds
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 
 _DIRECTION = regex(
     r"([HDPA])(?:to|2)([HDPA])|CopyHostToDevice|CopyDeviceToHost|CopyDeviceToDevice", re.IGNORECASE

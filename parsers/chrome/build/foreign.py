@@ -12,7 +12,7 @@ from parsers.chrome.decode.categories import Where
 from parsers.chrome.decode.collect import Columns
 from parsers.model import BOOL, I64, Effect, EventKind, LaneKind
 from parsers.model.arrays import distinct_values, rows_by
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.nesting import depths, parents
 from parsers.model.quality import BETWEEN_EVENTS, GPU_OPERATORS, IN_ROWS
 

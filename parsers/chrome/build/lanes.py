@@ -14,8 +14,7 @@ from parsers.chrome.decode.stated import whole_number
 from parsers.model import AUTOGRAD, Device, Lane, LaneKind
 from parsers.model.arrays import MAX_NUMBER
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 
 _NUMBERED_THREAD = regex(r"^thread (-?\d+) \((?P<name>.*)\)$")
 _STREAM = regex(r"^Stream #?(\d{1,9})\b", re.IGNORECASE)

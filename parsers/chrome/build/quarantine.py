@@ -10,7 +10,7 @@ from parsers.chrome.decode.times import FARTHEST_NS, INVALID
 from parsers.model import BOOL, GPU_WORK, I32, I64, U8, Array, Attribute, Effect, QualityRecorder
 from parsers.model.builder import longest_plausible, main_cluster
 from parsers.model.events import of_kinds
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.quality import GPU_WITHOUT_TIMES
 from parsers.model.threads import side_by_side
 

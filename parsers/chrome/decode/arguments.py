@@ -15,7 +15,7 @@ from parsers.chrome.decode.stream import Chunk, EventStream
 from parsers.files.base import Source
 from parsers.files.source import open_bytes
 from parsers.model import QualityRecorder
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 ROW_BITS = 22  # a chunk holds fewer events than 2**22
 Text = msgspec.Raw | bytes

@@ -5,8 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from parsers.model import EventKind, LaneKind
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 
 
 class Where(Enum):

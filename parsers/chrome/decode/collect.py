@@ -28,7 +28,7 @@ from parsers.chrome.decode.stated import K, Numbered, Stated
 from parsers.chrome.decode.times import durations, nanoseconds
 from parsers.chrome.decode.usual_records import CATEGORIES, MemoryEvent, phase_of
 from parsers.model import BOOL, I32, I64, KERNEL_COUNTERS, Effect, EventKind, LaneKind, QualityRecorder
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 E = TypeVar("E")
 Track = tuple[Where, LaneKind, Any, Any]  # and pid and tid, or device and stream

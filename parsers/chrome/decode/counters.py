@@ -12,7 +12,7 @@ import numpy as np
 from parsers.chrome.decode.collect import Columns
 from parsers.chrome.decode.records import SAMPLE, SAMPLES, Event
 from parsers.chrome.decode.times import INVALID, nanoseconds
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 MAX_SERIES = 4096
 

@@ -10,7 +10,7 @@ import msgspec
 
 from parsers.model import CallPlace, Capture, Device, ProcessGroup
 from parsers.model.arrays import MAX_NUMBER
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 _KINETO_KEYS = ("schemaVersion", "deviceProperties", "baseTimeNanoseconds", "distributedInfo", "trace_id")
 XPROF = "XProf"

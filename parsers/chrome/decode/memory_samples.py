@@ -12,7 +12,7 @@ from parsers.chrome.decode.records import Arguments
 from parsers.chrome.decode.stated import whole_number
 from parsers.chrome.decode.usual_records import MemoryArguments
 from parsers.model.arrays import I64, Array
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 CPU = 0  # c10::DeviceType
 _FIELDS = ("device_type", "device", "start", "allocated", "reserved", "bytes", "address", "thread")

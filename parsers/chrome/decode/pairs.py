@@ -14,7 +14,7 @@ from parsers.chrome.decode.collect import INSTANTS, Columns, Instant, Part
 from parsers.chrome.decode.times import INVALID
 from parsers.model import Effect, EventKind, LaneKind
 from parsers.model.arrays import distinct_values
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 _BEGINS = frozenset({"b", "S"})
 _ENDS = frozenset({"e", "F"})

@@ -17,7 +17,7 @@ from parsers.chrome.decode.stream import Chunk, EventStream
 from parsers.chrome.decode.usual_records import UsualEvents
 from parsers.collecting import without_garbage_collection
 from parsers.model import QualityRecorder
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 MAX_TRAILER_BYTES = 64 << 20
 MAX_EVENTS_OF_UNKNOWN_MEMORY = 60_000_000

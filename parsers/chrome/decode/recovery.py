@@ -14,8 +14,7 @@ import msgspec
 from parsers.chrome.decode.records import EVENT, Event
 from parsers.chrome.decode.stream import Chunk, is_event
 from parsers.model import Effect, QualityRecorder
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.units import size
 
 # The next bracket outside of texts; to be matched, for a search would begin anew at each place behind the last one.

@@ -15,7 +15,7 @@ from parsers.files.base import Source
 from parsers.files.signatures import USUAL_GROWTH
 from parsers.files.source import open_bytes
 from parsers.model import Progress
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 if TYPE_CHECKING:
     from parsers.helper_process import HelperProcess

@@ -15,7 +15,7 @@ from parsers.chrome.decode.messages import collective_name, message_bytes
 from parsers.chrome.decode.records import NO_TEXT, Arguments, CollectiveArguments, OperatorArguments
 from parsers.chrome.decode.usual_records import CallArguments, OperationArguments
 from parsers.model import I64, Attribute, SyncKind
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.xprof.details import NO_DETAILS, OperationDetails, details_of
 
 K = TypeVar("K", bound=Hashable)

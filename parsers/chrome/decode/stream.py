@@ -14,8 +14,7 @@ import msgspec
 import zstandard
 
 from parsers.chrome.decode.records import EVENT
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 
 BYTES_AT_ONCE = 2 << 20  # the objects of one chunk then stay in the processor's cache
 MAX_HEADER_BYTES = 128 << 20

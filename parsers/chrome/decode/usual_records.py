@@ -18,7 +18,7 @@ from parsers.chrome.decode.records import (
     OperatorArguments,
     Placed,
 )
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 MAX_FAILURES = 8  # more of chunks than successes: the file is of another kind, and trying only costs time
 

@@ -10,7 +10,7 @@ from parsers.model import BOOL, F64, I64, Counter, Effect, Excessive, Malformed,
 from parsers.model.arrays import rows_by
 from parsers.model.builder import MAX_DEVICES, TraceBuilder
 from parsers.model.counters import MAX_READ
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.units import NS_PER_S
 from parsers.smi.columns import Quantity
 from parsers.smi.exporters import amd_column

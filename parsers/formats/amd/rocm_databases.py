@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from parsers.files.base import Parser, Source, parser
 from parsers.model import ArgumentSource, Progress, Rank, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.sqlite.read_only import tables_of
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream, require_memory
 from parsers.model import Effect, Progress, Trace
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.rocm.table_records import (
     DIRECTION,
     END,

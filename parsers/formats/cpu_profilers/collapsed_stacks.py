@@ -10,7 +10,7 @@ from parsers.files.base import HEAD_BYTES, Parser, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Malformed, Progress, Trace
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.stacks.collapsed import STACK_LINE, trace_of_stacks
 from parsers.stacks.timeline import MAX_DEPTH
 

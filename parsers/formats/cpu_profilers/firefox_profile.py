@@ -8,8 +8,7 @@ import numpy as np
 from parsers.files.base import Parser, Source, parser
 from parsers.model import I64, Effect, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.names.mangled import readable_symbol
 from parsers.model.names.source_files import NO_FOLDERS
 from parsers.model.units import NS_PER_MS

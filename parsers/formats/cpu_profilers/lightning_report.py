@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from parsers.files.base import Parser, Source, parser
 from parsers.files.texts import utf8
 from parsers.model import Progress, ResultColumn, ResultTable, Trace
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.results import TimeOf, Totals
 from parsers.printed_profile import read_profile
 

@@ -12,8 +12,7 @@ from parsers.files.base import Parser, Source, parser
 from parsers.files.decoders import from_json
 from parsers.files.texts import utf8
 from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.results import Cell, TimeOf, Totals
 from parsers.printed_profile import read_profile
 

@@ -16,8 +16,7 @@ from parsers.files.texts import utf8
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, Malformed, Progress, ResultColumn, ResultTable, Trace
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.names.mangled import readable_symbol
 from parsers.model.results import Cell, TimeOf, Totals
 from parsers.printed_profile import read_profile

@@ -16,7 +16,7 @@ from parsers.files.unpacking_limit import LimitedStream
 from parsers.json_records import UNREADABLE
 from parsers.model import Effect, EventKind, Lane, LaneKind, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.stacks.timeline import MAX_DEPTH, frame_name
 
 _LOGO = b"/_//_/// /_\\ / //_// / //_'/ //"

@@ -13,7 +13,7 @@ from parsers.files.decoders import from_json
 from parsers.json_records import UNREADABLE
 from parsers.model import I32, Effect, Lane, LaneKind, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.units import NS_PER_US
 from parsers.stacks.json_profile import decoded_profile
 from parsers.stacks.timeline import (

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from parsers.files.base import Parser, Source, parser
 from parsers.files.texts import utf8
 from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.results import Cell
 from parsers.nccl_messages import NCCL_LINE, nccl_tables
 from parsers.printed_profile import read_profile

@@ -10,7 +10,7 @@ from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.units import NS_PER_MS, NS_PER_S
 from parsers.smi.exporters import dcgm_field
 from parsers.smi.readings import Readings

@@ -13,7 +13,7 @@ from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import UnpackingLimit
 from parsers.model import Effect, Malformed, Progress, QualityRecorder, Trace, TraceError, TraceInput
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.ncu.blocks import MAGIC, UNPACKING_ERRORS
 from parsers.ncu.sections import has_heading
 from parsers.ncu.source_page import is_source_page, profiles_of_source

@@ -17,7 +17,7 @@ from parsers.files.unpacking_limit import LimitedStream
 from parsers.gpu_tables import add_operations, in_words, renamed
 from parsers.model import ArgumentSource, Effect, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.quality import ONE_BY_ONE, RAN_ONE_BY_ONE
 from parsers.nvprof_text import gpu_trace, has_gpu_trace
 from parsers.sqlite.read_only import tables_of

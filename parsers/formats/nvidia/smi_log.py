@@ -13,7 +13,7 @@ from parsers.files.source import READ_ERRORS, open_bytes
 from parsers.files.unpacking_limit import UnpackingLimit
 from parsers.model import Counter, Effect, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.units import NS_PER_S
 from parsers.ranks.log_alignment import ASSUMED_ZONE
 from parsers.smi.clock import day_comes_first, local_ns, moment_of, zone_of

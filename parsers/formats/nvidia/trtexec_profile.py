@@ -9,7 +9,7 @@ import msgspec
 from parsers.files.base import Parser, Source, parser
 from parsers.files.decoders import from_json
 from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.results import TimeOf, Totals
 from parsers.printed_profile import read_profile
 

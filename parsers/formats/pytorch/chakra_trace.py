@@ -20,8 +20,7 @@ from parsers.formats.pytorch.execution_trace import Inputs, Node, Operators
 from parsers.json_records import UNREADABLE
 from parsers.model import Effect, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.results import KERNEL_TIMES, KERNEL_TIMES_TITLE, Cell, ResultTable, rows_shown
 from parsers.protobuf.wire import Damaged, fields, integer, message, text
 

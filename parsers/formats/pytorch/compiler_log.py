@@ -11,18 +11,6 @@ from parsers.files.base import Parser, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.texts import utf8
 from parsers.files.unpacking_limit import LimitedStream
-from parsers.model import (
-    Effect,
-    EventKind,
-    Lane,
-    LaneKind,
-    Malformed,
-    Progress,
-    Rank,
-    ResultColumn,
-    ResultTable,
-    Trace,
-)
 from parsers.model.builder import TraceBuilder
 from parsers.model.compilation import (
     COMPILATIONS,
@@ -31,8 +19,13 @@ from parsers.model.compilation import (
     GRAPH_BREAKS,
     GRAPH_BREAKS_TITLE,
 )
-from parsers.model.late.regex import regex
-from parsers.model.results import MAX_ROWS, Cell, TimeOf, Totals, rows_shown
+from parsers.model.errors import Malformed
+from parsers.model.lanes import EventKind, Lane, LaneKind, Rank
+from parsers.model.late import regex
+from parsers.model.progress import Progress
+from parsers.model.quality import Effect
+from parsers.model.results import MAX_ROWS, Cell, ResultColumn, ResultTable, TimeOf, Totals, rows_shown
+from parsers.model.trace import Trace
 from parsers.model.units import NS_PER_S
 from parsers.printed_profile import read_profile
 

@@ -23,8 +23,7 @@ from parsers.json_records import UNREADABLE, Records
 from parsers.model import I64, Effect, Excessive, Malformed, Progress, ResultTable, Trace
 from parsers.model.arrays import MAX_NUMBER
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.results import (
     CALLED_BY,
     COPIES,

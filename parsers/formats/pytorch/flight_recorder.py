@@ -11,25 +11,15 @@ import numpy as np
 
 from parsers.files.base import Parser, Source, parser
 from parsers.files.source import identify
-from parsers.model import (
-    ArgumentSource,
-    Attribute,
-    CollectiveState,
-    Effect,
-    EventKind,
-    Lane,
-    LaneKind,
-    Malformed,
-    ProcessGroup,
-    Progress,
-    Rank,
-    Trace,
-    TraceError,
-)
+from parsers.model.attributes import Attribute, CollectiveState
 from parsers.model.builder import MIN_GAP_NS, TraceBuilder
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.errors import Malformed, TraceError
+from parsers.model.lanes import EventKind, Lane, LaneKind, ProcessGroup, Rank
+from parsers.model.late import dataclass, regex
 from parsers.model.names.collectives import UNFINISHED
+from parsers.model.progress import Progress
+from parsers.model.quality import Effect
+from parsers.model.trace import ArgumentSource, Trace
 from parsers.ranks.rank_choice import rank_in_name
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import MAX_RATIO, LimitedStream, UnpackingLimit
 from parsers.model import Counter, Device, Effect, Progress, Trace, TraceInput, UnknownFormat
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.memory import BEFORE, UNTIMED
 
 if TYPE_CHECKING:

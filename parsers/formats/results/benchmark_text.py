@@ -11,7 +11,7 @@ from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, Malformed, Progress, QualityRecorder, ResultColumn, ResultTable, Trace
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.results import MAX_ROWS, Cell
 from parsers.nccl_messages import nccl_tables
 

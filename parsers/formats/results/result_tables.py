@@ -16,20 +16,13 @@ from parsers.files.base import Parser, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.texts import utf8
 from parsers.files.unpacking_limit import LimitedStream
-from parsers.model import (
-    Effect,
-    Excessive,
-    Malformed,
-    Progress,
-    QualityRecorder,
-    ResultColumn,
-    ResultTable,
-    Trace,
-)
 from parsers.model.builder import MAX_TABLES, TraceBuilder
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
-from parsers.model.results import Cell, TimeOf, rows_shown
+from parsers.model.errors import Excessive, Malformed
+from parsers.model.late import dataclass, regex
+from parsers.model.progress import Progress
+from parsers.model.quality import Effect, QualityRecorder
+from parsers.model.results import Cell, ResultColumn, ResultTable, TimeOf, rows_shown
+from parsers.model.trace import Trace
 from parsers.nvprof_text import has_nvprof_tables, nvprof_as_csv
 from parsers.printed_tables import as_csv, has_rule, in_us
 from parsers.table_totals import totals_of

@@ -14,22 +14,16 @@ from parsers.files.base import Parser, Source, parser
 from parsers.files.decoders import from_json
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
-from parsers.model import (
-    Effect,
-    EventKind,
-    Lane,
-    LaneKind,
-    Malformed,
-    Progress,
-    ResultColumn,
-    ResultTable,
-    Trace,
-)
 from parsers.model.arrays import MAX_NUMBER
 from parsers.model.builder import MAX_TABLES, TraceBuilder
-from parsers.model.late.regex import regex
+from parsers.model.errors import Malformed
+from parsers.model.lanes import EventKind, Lane, LaneKind
+from parsers.model.late import regex
 from parsers.model.nesting import lowest_free_rows
-from parsers.model.results import REQUEST_LOG, REQUEST_LOG_TITLE, Cell, rows_shown
+from parsers.model.progress import Progress
+from parsers.model.quality import Effect
+from parsers.model.results import REQUEST_LOG, REQUEST_LOG_TITLE, Cell, ResultColumn, ResultTable, rows_shown
+from parsers.model.trace import Trace
 from parsers.model.units import NS_PER_MS
 
 _START = regex(rb"\s*\{")

@@ -12,8 +12,7 @@ from parsers.files.base import Parser, Source, parser
 from parsers.files.texts import utf8
 from parsers.model import F64, Progress, ResultColumn, ResultTable, Trace
 from parsers.model.arrays import median_of, percentile_of
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.results import TimeOf, Totals
 from parsers.model.units import duration, percent
 from parsers.nccl_messages import nccl_tables

@@ -12,7 +12,7 @@ from parsers.model.arrays import U8
 from parsers.model.derived import derived
 from parsers.model.events import of_kinds
 from parsers.model.lanes import EventKind
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.names.per_name import distinct
 
 if TYPE_CHECKING:

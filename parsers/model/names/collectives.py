@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 
 UNFINISHED = " (unfinished)"  # after the name of a collective that a flight recorder did not see ending
 _LIBRARY = regex(

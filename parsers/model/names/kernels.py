@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.names.mangled import spelled_out
 
 _OF_BLOCK = ", block "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 
 _HASH = regex(r"::h[0-9a-f]{16}$")
 _ESCAPE = regex(r"\$(?:(SP|BP|RF|LT|GT|LP|RP|C)|u([0-9a-f]{1,6}))\$|\.\.")

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Iterable
 
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 
 NO_FOLDERS = "no-folders"  # kind of the quality note of a recording that states files without their folders
 _NOT_OWN = regex(

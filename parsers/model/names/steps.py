@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 
 _OF_A_RUN = r"profiler|train|training|eval|evaluation|test|val|validation|inference|generation|global|main|outer|inner"
 _BETWEEN = r"[\s_#:.\-/=(\[]*"

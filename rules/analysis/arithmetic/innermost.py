@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import I32, I64, Trace
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.nesting import depths, parents
 from rules.analysis.arithmetic.ascending_search import last_not_after
 

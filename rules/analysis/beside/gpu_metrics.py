@@ -12,7 +12,7 @@ import numpy as np
 
 from parsers.model import F64, I64, Counter, EventKind
 from parsers.model.arrays import median_of, rows_by
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.analysis import Analysis
 
 NEAR_THE_LIMIT = 60.0  # percent: below, Nsight Compute's SpeedOfLight calls a kernel latency-bound

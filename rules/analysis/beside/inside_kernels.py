@@ -6,7 +6,7 @@ import numpy as np
 
 from parsers.model import F64, I64, LaneKind, Trace, derived
 from parsers.model.arrays import distinct_values, median_of, rows_by
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.kernels import kernel_of_block
 from parsers.model.names.per_name import judged
 from rules.analysis.arithmetic.innermost import Innermost

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from parsers.model import Trace, derived
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.results import KERNEL_TIMES_TITLE, Cell
 
 

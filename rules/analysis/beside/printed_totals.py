@@ -8,11 +8,10 @@ from dataclasses import replace
 from enum import Enum
 
 from parsers.model import Trace, derived
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.results import Cell, ResultTable, TimeOf, Totals
 from parsers.model.units import TIMES
-from rules.terms.shares import MAJORITY, NEARLY_ALL
+from rules.terms import MAJORITY, NEARLY_ALL
 
 
 class Awaited(Enum):

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from parsers.model import EventKind, Trace, derived
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.results import CALLED_BY, COPIES_TITLE, OPERATORS_TITLE, Cell
 
 OperationsOf = Callable[[str, str, str, Callable[[], Sequence[str]]], float]

@@ -11,8 +11,7 @@ import numpy as np
 from parsers.model import BOOL, I64, EventKind, Trace, derived
 from parsers.model.arrays import distinct_values, median_of, percentile_of, without
 from parsers.model.events import of_kinds
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
@@ -34,7 +33,7 @@ from rules.analysis.recording.completeness import is_cut
 from rules.analysis.recording.recording_costs import FRAME_ALONE_NS, MAX_SHARE_ALONE, WRITING_ALONE_NS
 from rules.analysis.steps.garbage import collections_among
 from rules.analysis.stretches.worker_starts import worker_starts
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY
 
 LONG_GAP_NS = 100_000  # between two operators: a shorter gap is what calling the next one takes
 TRIVIAL_PERCENTILE = 10  # of operators' durations: how long one takes that computes hardly anything

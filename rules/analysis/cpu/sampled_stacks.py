@@ -8,7 +8,7 @@ import numpy as np
 
 from parsers.model import BOOL, I64, EventKind, LaneKind, Trace, derived
 from parsers.model.arrays import Array, distinct_values
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.per_name import distinct, named
 from parsers.model.names.source_files import (
     NO_FOLDERS,
@@ -20,7 +20,7 @@ from parsers.model.names.source_files import (
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.names.waits import spins, waits_for_others
 from rules.analysis.stretches.program_frames import program_script
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY
 
 MIN_SAMPLES = 100
 

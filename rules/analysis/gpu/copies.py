@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, CopyKind, EventKind, MemoryKind, Trace, derived_by
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.kernels import is_migration
 from parsers.model.names.per_name import named, numbers_of
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, subtract, union
+from rules.analysis.arithmetic.intervals import Intervals, clip, durations, intersect, length, subtract, union
 from rules.analysis.gpu.inside_window import operations
 from rules.analysis.idle.frames import UserFrames
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY
 
 MIN_PAGEABLE = 0.01  # of the time spent copying
 PREFETCHED_BYTES = 1_000_000  # in one piece, on average: pages that are touched move in smaller ones

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import NS_PER_S, percent, three_digits
 from rules.analysis.analysis import Analysis
 

@@ -6,7 +6,7 @@ import re
 from enum import StrEnum
 
 from parsers.model import Device, EventKind, Trace, derived
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.names.per_name import distinct
 
 _AMD = regex(r"\bAMD\b|instinct|radeon|\bgfx\d", re.IGNORECASE)

@@ -11,7 +11,7 @@ from parsers.model.events import of_kinds
 from parsers.model.names.calls import Call
 from parsers.model.names.per_name import distinct
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.durations import durations
+from rules.analysis.arithmetic.intervals import durations
 from rules.analysis.names.families import Family
 
 

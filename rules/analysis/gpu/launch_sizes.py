@@ -8,14 +8,14 @@ import numpy as np
 
 from parsers.model import F64, I64, Attribute, EventKind, Trace, derived_by
 from parsers.model.events import of_kinds
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.durations import durations
+from rules.analysis.arithmetic.intervals import durations
 from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.analysis.gpu.inside_window import operations
 from rules.analysis.names.families import Family
 from rules.analysis.names.host_language import is_python
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY
 
 # a shorter kernel takes as long as it takes to start and to end, however many threads it has; a library's need not be
 # called with more

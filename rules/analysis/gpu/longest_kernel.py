@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from parsers.model import EventKind, derived
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.kernels import kernel_name
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.durations import time_by_name
+from rules.analysis.arithmetic.intervals import time_by_name
 from rules.analysis.gpu.inside_window import operations
 from rules.analysis.names.families import Family
 

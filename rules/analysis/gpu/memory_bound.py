@@ -8,11 +8,10 @@ import numpy as np
 
 from parsers.model import BOOL, F64, I32, I64, U8, EventKind, derived_by
 from parsers.model.events import of_kinds
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.durations import durations
+from rules.analysis.arithmetic.intervals import durations
 from rules.analysis.gpu.inside_window import operations
 from rules.analysis.names.families import Family
 

@@ -11,22 +11,19 @@ import numpy as np
 from parsers.model import BOOL, I32, I64, U8, Array, Attribute, EventKind, Progress, Trace, derived
 from parsers.model.arrays import among
 from parsers.model.events import of_kinds
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.calls import BLOCKING, WORK_CALLS, Call, calls_of
 from parsers.model.names.kernels import is_migration
 from parsers.model.threads import side_by_side
-from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.intervals import Intervals, complement, contains
+from rules.analysis.arithmetic.intervals import Intervals, complement, contains, durations
 from rules.analysis.idle.blocking import Blockers, blockers
-from rules.analysis.idle.causes import Cause, IdleTable
+from rules.analysis.idle.causes import Cause, IdleTable, busy_of
 from rules.analysis.idle.culprits import Culprits
-from rules.analysis.idle.device_time import busy_of
 from rules.analysis.idle.interruptions import SOMETHING_ELSE
 from rules.analysis.idle.pieces import Gaps, Host, Pieces, gaps_of, pieces_of
 from rules.analysis.idle.threads import Threads
 from rules.analysis.steps.first_use import LONG_CALL_NS
-from rules.terms.culprit import Culprit, reason
-from rules.terms.thresholds import Thresholds, Unit, threshold
+from rules.terms import Culprit, Thresholds, Unit, reason, threshold
 
 HOST_STRETCH_NS = threshold(
     "launch-pause",

@@ -9,7 +9,7 @@ import numpy as np
 from parsers.model import BOOL, I64, Attribute, CopyKind, Trace
 from parsers.model.arrays import in_both
 from parsers.model.events import of_kinds
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.calls import BLOCKING, Call
 from rules.analysis.idle.threads import Threads
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from parsers.model import I32, I64, U8, EventKind, Trace
 from parsers.model.events import of_kinds
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.names.steps import engine_step
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.frames import UserFrames
 from rules.analysis.idle.threads import Threads
 from rules.analysis.names.host_language import is_python
-from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms import Culprit, CulpritKind
 
 MAX_NAME_LENGTH = 300  # characters of a culprit in a sentence
 _VERSION = regex(r"(_ptsz|_ptds|_v\d+|_spt){1,4}$")

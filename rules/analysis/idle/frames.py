@@ -9,8 +9,7 @@ import numpy as np
 from parsers.model import I64, EventKind, Trace
 from parsers.model.arrays import rows_by
 from parsers.model.events import of_kinds
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from rules.analysis.arithmetic.ascending_search import last_not_after
 from rules.analysis.arithmetic.intervals import Intervals, measure
 from rules.analysis.idle.threads import Threads

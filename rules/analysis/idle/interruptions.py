@@ -13,7 +13,7 @@ from rules.analysis.arithmetic.intervals import Intervals, union
 from rules.analysis.idle.blocking import CAN_BLOCK
 from rules.analysis.idle.threads import Threads
 from rules.analysis.steps.steps import Step
-from rules.terms.culprit import reason
+from rules.terms import reason
 
 SOMETHING_ELSE = reason("something else that has the CPU")
 MIN_PAUSE_NS = 1_000_000  # schedulers take a CPU away for several ms

@@ -8,7 +8,7 @@ import numpy as np
 
 from parsers.model import BOOL, I64, EventKind, Trace
 from parsers.model.arrays import ascending, median_of, merged
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.calls import BLOCKING, WORK_CALLS, Call
 from rules.analysis.arithmetic.ascending_search import last_not_after
 from rules.analysis.arithmetic.intervals import Intervals, contains

@@ -11,16 +11,15 @@ import numpy as np
 from parsers.model import BOOL, I64, U8, EventKind, LaneKind, Progress, Trace
 from parsers.model.arrays import rows_by
 from parsers.model.events import of_kinds
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.per_name import named
 from parsers.model.names.steps import engine_step
-from rules.analysis.arithmetic.durations import durations
 from rules.analysis.arithmetic.innermost import Innermost
-from rules.analysis.arithmetic.intervals import Intervals, union
+from rules.analysis.arithmetic.intervals import Intervals, durations, union
 from rules.analysis.arithmetic.outermost import outermost
 from rules.analysis.names.regions import RegionRole, is_loader, roles_of
-from rules.terms.shares import NEARLY_ALL
+from rules.terms import NEARLY_ALL
 
 ThreadKey = tuple[int, int, int]  # rank, process, thread; -1 for what was not recorded
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model.arrays import median_of
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.inference.engine_steps import EngineSteps
 
 _MIN_STEPS = 3  # of one size

@@ -9,8 +9,7 @@ import numpy as np
 
 from parsers.model import F64, I64, Counter, Trace
 from parsers.model.arrays import distinct_values
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind
 from rules.analysis.inference.phases import begun_ns
 from rules.analysis.inference.requests import Requests

@@ -8,8 +8,7 @@ from functools import partial
 import numpy as np
 
 from parsers.model import I64, EventKind, Trace
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named
 from rules.analysis.arithmetic.intervals import EMPTY, Intervals, complement, intersect, length, union
 from rules.analysis.inference.engine_steps import EngineSteps

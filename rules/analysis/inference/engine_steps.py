@@ -10,12 +10,11 @@ import numpy as np
 
 from parsers.model import BOOL, I64, EventKind, Trace, derived
 from parsers.model.arrays import distinct_values, rows_by
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import distinct
 from rules.analysis.arithmetic.outermost import outermost
 from rules.analysis.steps.steps import launched_operations
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY
 
 UNKNOWN = -1  # a count that the name does not tell
 

@@ -7,7 +7,7 @@ from enum import IntEnum
 import numpy as np
 
 from parsers.model.arrays import F64, I64
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.arithmetic.intervals import measure, union
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind
 from rules.analysis.inference.requests import Requests

@@ -10,13 +10,12 @@ import numpy as np
 
 from parsers.model import BOOL, F64, I64, EventKind, Trace
 from parsers.model.arrays import median_of
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named
 from parsers.model.results import REQUEST_LOG, REQUEST_LOG_TITLE, Cell, ResultTable
 from parsers.model.units import NS_PER_MS
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY
 
 _RANGE = regex(r"^req(?:uest)?[\s_#:\-]*(?=[\w\-]{0,60}\d)[\w\-]{1,60}$", re.IGNORECASE)
 

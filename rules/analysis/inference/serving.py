@@ -6,7 +6,7 @@ import numpy as np
 
 from parsers.model import F64, I64, Trace
 from parsers.model.arrays import distinct_values, median_of
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.results import REQUEST_LOG_TITLE
 from rules.analysis.inference.engine_costs import EngineCosts, engine_costs
 from rules.analysis.inference.engine_steps import EngineSteps, StepKind, engine_steps

@@ -12,8 +12,7 @@ import numpy as np
 
 from parsers.model import BOOL, F64, I64, Counter, Trace
 from parsers.model.arrays import median_of
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.units import NS_PER_S
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, measure

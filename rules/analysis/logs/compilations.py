@@ -8,8 +8,7 @@ import numpy as np
 
 from parsers.model import I64, EventKind, LaneKind, Trace, derived
 from parsers.model.compilation import COMPILATIONS_TITLE, GRAPH_BREAK_AT, GRAPH_BREAKS_TITLE
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named
 from parsers.model.results import Cell
 from parsers.model.units import NS_PER_S

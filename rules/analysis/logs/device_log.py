@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from parsers.model import Counter, Trace
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.units import duration, percent, size
 from rules.analysis.logs.clocks import Limit, held_share
 

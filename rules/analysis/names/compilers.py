@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 
 COMPILERS: tuple[tuple[str, re.Pattern[str]], ...] = (  # who compiles, by the names of its work
     (

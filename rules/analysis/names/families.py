@@ -6,8 +6,7 @@ import re
 from enum import IntEnum
 from functools import cache, lru_cache
 
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.names.collectives import is_collective_kernel
 from parsers.model.names.mangled import without_parameters
 from rules.analysis.names.patterns import Found, NamePatterns

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from parsers.model import EventKind, Trace, derived
 from parsers.model.events import of_kinds
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from rules.analysis.names.software import software_of
 
 _PYTHON = regex(r"python|jupyter|ipython|torchrun|pt_main_thread", re.IGNORECASE)

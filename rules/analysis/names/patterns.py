@@ -10,8 +10,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 
 _WORD = regex(r"\w+", re.ASCII)
 # What a match of such an alternative consists of, and what it looks ahead for, lies inside one word.

@@ -8,7 +8,7 @@ from enum import IntEnum
 import numpy as np
 
 from parsers.model import U8, EventKind, Trace
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.names.collectives import is_communication_range
 from parsers.model.names.steps import engine_step, numbered, says_step
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from parsers.model import Trace, derived
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.names.per_name import distinct
 
 # In the order in which they are told: what the user started first, what it stands on after that.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 
 _OF_A_LOCK = regex(
     r"(?:_thread\.\w+|_multiprocessing\.SemLock)\.(?:acquire|__enter__)|<built-in method (?:acquire|__enter__)\b.*"

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from parsers.model import F64, I64, Trace
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from rules.analysis.arithmetic.intervals import Intervals, length, measure
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY
 
 _SENT = regex(r"NIC (?P<adapter>.+) Bytes sent", re.IGNORECASE)
 _PER_SECOND = "B/s"

@@ -7,8 +7,7 @@ from functools import cache
 import numpy as np
 
 from parsers.model import I64, Attribute, Trace, derived
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.names.collectives import collective_of
 
 

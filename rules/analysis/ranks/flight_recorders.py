@@ -10,8 +10,7 @@ import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, CollectiveState, LaneKind, Trace, derived
 from parsers.model.arrays import distinct_values, rows_by
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 
 _ANY_AMOUNT_SENT = frozenset({"all_to_all", "scatter", "all_to_all_v_single", "all_gather_v", "barrier"})
 _ANY_AMOUNT_RECEIVED = frozenset(

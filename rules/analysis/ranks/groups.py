@@ -8,8 +8,7 @@ from functools import cache
 import numpy as np
 
 from parsers.model.arrays import I64, distinct_values
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from rules.analysis.ranks.run import RunOfRanks
 from rules.analysis.ranks.stages import RECEIVE, SEND
 

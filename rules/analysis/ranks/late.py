@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from parsers.model.arrays import I64, distinct_values, median_of, rows_by, without
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, union
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.collectives import bus_factor, whole_message
@@ -18,7 +18,7 @@ from rules.analysis.ranks.patterns import LOUD, Course, Party, Pattern, course_o
 from rules.analysis.ranks.reasons import CLEARLY_MORE, Reason, reasons_of
 from rules.analysis.ranks.run import RunOfRanks
 from rules.analysis.ranks.states import COMMUNICATION, COMPUTE, FIRST_IDLE
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY
 
 OF_THE_CPU = tuple(
     FIRST_IDLE + cause

@@ -7,11 +7,11 @@ from functools import cached_property
 import numpy as np
 
 from parsers.model.arrays import F64, I64, distinct_values, median_of
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.ranks.groups import PIPELINE, Dimension, dimensions_of
 from rules.analysis.ranks.run import RunOfRanks
 from rules.analysis.ranks.states import COMMUNICATION
-from rules.terms.shares import MAJORITY, NEARLY_ALL
+from rules.terms import MAJORITY, NEARLY_ALL
 
 BESIDE_IT = 0.25  # of all waiting: what a second late rank must be to blame for, to be named with the first
 # of all waiting: what a few late ranks together must be to blame for where no single one stands out

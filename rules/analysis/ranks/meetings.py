@@ -9,7 +9,7 @@ import numpy as np
 
 from parsers.model import BOOL, F64, I64, Progress
 from parsers.model.arrays import distinct_values, rows_by
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.arithmetic.intervals import Intervals, clip, measure
 from rules.analysis.ranks.collectives import CollectiveKind
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from parsers.model import I64, Attribute, Progress, derived
 from parsers.model.arrays import distinct_values, without
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.cpu_time import CpuTime, collectives_on_cpu, cpu_time_of_rank
 from rules.analysis.ranks.collectives import CollectiveKind

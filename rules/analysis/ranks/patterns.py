@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model.arrays import BOOL, F64, I64, distinct_values, in_both, median_of
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.ranks.groups import NODE, PIPELINE, RANK, Dimension
 from rules.analysis.ranks.lateness import Lateness, above_noise
 

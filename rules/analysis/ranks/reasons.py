@@ -9,7 +9,7 @@ from enum import Enum, auto
 import numpy as np
 
 from parsers.model.arrays import BOOL, F64, I64, median_of, without
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.lateness import Lateness
 from rules.analysis.ranks.run import RunOfRanks

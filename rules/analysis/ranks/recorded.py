@@ -12,12 +12,10 @@ import numpy as np
 from parsers.model import BOOL, F64, I64, Attribute, Counter, EventKind, ProcessGroup, derived, derived_by
 from parsers.model.arrays import among, distinct_values, rows_by
 from parsers.model.events import of_kinds
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.names.devices import short_device_name
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.intervals import Intervals, measure
+from rules.analysis.arithmetic.intervals import Intervals, durations, measure
 from rules.analysis.gpu.inside_window import operations
 from rules.analysis.logs.clocks import logged
 from rules.analysis.ranks.collectives import CollectiveColumns, collective_columns
@@ -26,7 +24,7 @@ from rules.analysis.ranks.meetings import Entries
 from rules.analysis.ranks.run import IdleCulprit, KernelTally, Row, RunOfRanks, nodes_of
 from rules.analysis.ranks.states import PARTS, RESIDUAL, parts_of
 from rules.analysis.steps.steps import Step
-from rules.terms.thresholds import Thresholds
+from rules.terms import Thresholds
 
 MAX_NAMED = 3  # of one cause on one device
 _CLOCK, _POWER = ("SM clock", "sclk", "graphics clock"), ("power", "power draw")

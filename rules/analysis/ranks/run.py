@@ -9,12 +9,12 @@ from functools import cached_property
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, ProcessGroup, Progress
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.arithmetic.intervals import Intervals
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.meetings import Entries, Meetings, meetings_of
 from rules.analysis.ranks.states import FIRST_IDLE, PARTS, RESIDUAL
-from rules.terms.thresholds import Thresholds
+from rules.terms import Thresholds
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ import numpy as np
 from parsers.model import BOOL, I64, Trace, derived
 from rules.analysis.idle.causes import Cause, IdleTable
 from rules.analysis.ranks.collectives import CollectiveColumns, collective_columns
-from rules.terms.culprit import reason
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY, reason
 
 SEND, RECEIVE = "send", "recv"
 NEIGHBOURS = reason("the other stages of the pipeline")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model.arrays import I64, U8, distinct_values
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.arithmetic.intervals import Intervals
-from rules.analysis.idle.causes import Cause
-from rules.analysis.idle.device_time import DeviceTime
+from rules.analysis.idle.causes import Cause, DeviceTime
 
 RESIDUAL, COMPUTE, COMMUNICATION, COPIES, OTHER = range(5)
 FIRST_IDLE = OTHER + 1  # then one for each ``Cause``

@@ -9,11 +9,10 @@ import numpy as np
 from parsers.model import BOOL, I64, Attribute, CopyKind, EventKind, Trace, derived
 from parsers.model.arrays import ascending, median_of, stable_order
 from parsers.model.events import of_kinds
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.names.calls import Call, calls_of, runs_a_kernel
 from parsers.model.names.per_name import distinct, named
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY
 
 _ENDED = ("cut", "cut-off database")
 _DAMAGED = "damaged stretch"

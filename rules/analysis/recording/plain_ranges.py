@@ -6,8 +6,7 @@ import numpy as np
 
 from parsers.model import Array, EventKind, LaneKind, Trace, derived
 from parsers.model.arrays import rows_by
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from rules.analysis.arithmetic.innermost import Innermost
 
 _NUMBER = regex(r"\d+")

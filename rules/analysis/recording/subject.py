@@ -8,21 +8,27 @@ import numpy as np
 
 from parsers.model import I64, EventKind, Trace, derived
 from parsers.model.events import of_kinds
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.kernels import is_migration
 from parsers.model.names.per_name import distinct, named
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.intervals import Intervals, clip, complement, length, subtract, union
+from rules.analysis.arithmetic.intervals import (
+    Intervals,
+    clip,
+    complement,
+    durations,
+    length,
+    subtract,
+    union,
+)
 from rules.analysis.gpu.launch_sizes import nearly_empty
 from rules.analysis.recording.completeness import completeness_of, gpus_missing, is_sample, numbers_missing
 from rules.analysis.recording.repeats import MIN_TIMES, repeats
 from rules.analysis.recording.time_units import other_units
 from rules.analysis.steps.analysed_time import LITTLE_WORK
 from rules.analysis.steps.first_use import NEVER_STEADY_NS, first_use
-from rules.terms.shares import MAJORITY, NEARLY_ALL
+from rules.terms import MAJORITY, NEARLY_ALL
 
 PART_OF_IT = 0.2  # of the time and of the launches: a capture that took so much is what was recorded
 MIN_OPERATIONS = 20  # of the GPU: what it waits for between fewer, which do not repeat, is chance

@@ -9,7 +9,7 @@ import numpy as np
 from parsers.model import GPU_WORK, I64, EventKind, Trace, derived
 from parsers.model.arrays import BOOL, F64, I32, Array, among, distinct_values, median_of, merged
 from parsers.model.events import of_kinds
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.calls import WORK_CALLS, calls_of, runs_a_kernel
 from parsers.model.names.per_name import named
 from rules.analysis.gpu.gpu_vendor import is_another_kind

@@ -6,7 +6,7 @@ import re
 
 from parsers.model import EventKind, derived
 from parsers.model.events import of_kinds
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.names.per_name import distinct
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family

@@ -7,15 +7,14 @@ import numpy as np
 from parsers.model import I64, EventKind, Trace
 from parsers.model.arrays import median_of
 from parsers.model.events import of_kinds
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.kernels import is_migration
 from parsers.model.names.per_name import distinct, named
-from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.intervals import clip, intersect, length, union
+from rules.analysis.arithmetic.intervals import clip, durations, intersect, length, union
 from rules.analysis.steps.first_use import LONG_CALL_NS, first_use
 from rules.analysis.steps.steps import Step
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY
 
 LONG_WAIT = 0.2  # of the time
 LITTLE_WORK = 0.05  # of the GPU's, before such a wait

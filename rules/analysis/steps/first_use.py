@@ -7,11 +7,17 @@ import numpy as np
 from parsers.model import I64, EventKind, Trace
 from parsers.model.arrays import distinct_values
 from parsers.model.events import of_kinds
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.per_name import named
-from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.intervals import Intervals, complement, covered_before, intersect, union
+from rules.analysis.arithmetic.intervals import (
+    Intervals,
+    complement,
+    covered_before,
+    durations,
+    intersect,
+    union,
+)
 
 LONG_CALL_NS = 1_000_000  # a call that takes longer creates, loads, compiles, copies or waits
 NEVER_STEADY_NS = 100_000_000  # nor does any such call take this long in a program that runs already

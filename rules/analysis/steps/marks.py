@@ -10,8 +10,7 @@ import numpy as np
 
 from parsers.model import BOOL, I64, EventKind, Trace
 from parsers.model.arrays import distinct_values, median_of, rows_by
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named
 from parsers.model.names.steps import engine_step, numbered
 from rules.analysis.names.regions import RegionRole, is_loader, role_of

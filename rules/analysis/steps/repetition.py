@@ -10,12 +10,11 @@ import numpy as np
 from parsers.model import BOOL, I64, Attribute, CopyKind, EventKind, Trace
 from parsers.model.arrays import distinct_values, median_of
 from parsers.model.events import of_kinds
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from parsers.model.names.kernels import base_name
 from parsers.model.names.per_name import distinct, named
 from rules.analysis.names.families import Family, classify
-from rules.terms.shares import MAJORITY, NEARLY_ALL
+from rules.terms import MAJORITY, NEARLY_ALL
 
 # a step that saves or validates now and then does so less often in a recording of a few steps
 MIN_ROUNDS = 4

@@ -11,17 +11,15 @@ import numpy as np
 from parsers.model import BOOL, I64, EventKind, Trace
 from parsers.model.arrays import distinct_values, median_of, merged, stable_order
 from parsers.model.events import of_kinds
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.per_name import distinct
 from parsers.model.names.steps import numbered, step_number
-from rules.analysis.arithmetic.durations import durations
-from rules.analysis.arithmetic.intervals import length, measure, union
+from rules.analysis.arithmetic.intervals import durations, length, measure, union
 from rules.analysis.steps.garbage import collections_among
 from rules.analysis.steps.marks import Mark, cycles_of_loops, cycles_of_regions, follow_on, mark_of
 from rules.analysis.steps.repetition import repetitions
-from rules.terms.shares import MAJORITY, NEARLY_ALL
-from rules.terms.thresholds import DEFAULTS, Thresholds, Unit, threshold
+from rules.terms import DEFAULTS, MAJORITY, NEARLY_ALL, Thresholds, Unit, threshold
 
 WARM_UP_RATIO = threshold(
     "warm-up-step",

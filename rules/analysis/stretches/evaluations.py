@@ -7,12 +7,12 @@ import re
 import numpy as np
 
 from parsers.model import I64, Attribute, EventKind, derived, derived_by
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, subtract, union
 from rules.analysis.stretches.worker_starts import worker_starts
-from rules.terms.shares import NEARLY_ALL
+from rules.terms import NEARLY_ALL
 
 MIN_LAYERS = 3  # that run in it: fewer are a sum or a projection, not a model
 ALIKE = 0.25  # by which part the layers' counts may differ from a multiple of the forward pass

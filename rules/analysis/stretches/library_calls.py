@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parsers.model.derived import derived_by
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.names.source_files import frame_parts
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.frames import UserFrames

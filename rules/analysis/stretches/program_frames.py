@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import resources
-from parsers.model import EventKind, Trace, derived
+from parsers.model import EventKind, Trace, derived, derived_by
 from parsers.model.arrays import distinct_values
-from parsers.model.derived import derived_by
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.names.source_files import frame_parts, is_own_frame
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.frames import UserFrames, is_users_frame

@@ -6,7 +6,7 @@ import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, EventKind, Trace, derived
 from parsers.model.arrays import distinct_values, without
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost

@@ -7,7 +7,7 @@ import numpy as np
 from parsers.model import BOOL, I64, EventKind, derived_by
 from parsers.model.arrays import median_of
 from parsers.model.events import of_kinds
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, union

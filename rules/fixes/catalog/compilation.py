@@ -37,7 +37,7 @@ from rules.replay.loops import loops_of
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY
 from rules.wording.words import for_pytorch
 
 # What is left of a chain's time is what joining neighbours leaves, times this: the compiler also fuses over

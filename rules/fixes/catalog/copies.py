@@ -23,7 +23,7 @@ from rules.remedies.copies import less_from_gpu, less_to_gpu
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY
 from rules.wording.words import for_native, for_pytorch
 
 LARGE_BYTES = 65_536

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from parsers.model import BOOL
-from parsers.model.arrays import F64, distinct_values, median_of
+from parsers.model.arrays import BOOL, F64, distinct_values, median_of
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.collectives import collective_columns

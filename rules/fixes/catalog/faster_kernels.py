@@ -8,7 +8,7 @@ import numpy as np
 
 from parsers.model.arrays import BOOL, median_of
 from parsers.model.events import of_kinds
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
@@ -30,7 +30,7 @@ from rules.remedies.kernels import (
 )
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
-from rules.wording.phrases import shortened
+from rules.wording.words import shortened
 
 MIN_UNALIGNED = 0.03  # of the GPU's time
 # Unaligned loads move 2 or 4 bytes for each instruction instead of 16, and libraries have their newest kernels for

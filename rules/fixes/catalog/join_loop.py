@@ -10,7 +10,7 @@ import numpy as np
 from parsers.model import BOOL, CopyKind
 from parsers.model.arrays import distinct_values
 from parsers.model.events import of_kinds
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
 from rules.analysis.names.host_language import is_python

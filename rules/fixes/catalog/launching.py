@@ -38,7 +38,7 @@ from rules.remedies.launching import DENSE_GRADIENTS, FUSED_OPTIMIZER, replayed_
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
-from rules.terms.shares import MAJORITY, NEARLY_ALL
+from rules.terms import MAJORITY, NEARLY_ALL
 from rules.wording.words import Reader, for_python, ours, said
 
 MANY = 100  # launches of one optimizer step

@@ -9,7 +9,8 @@ import numpy as np
 
 from parsers.model import BOOL, F64, Attribute, CopyKind, EventKind
 from parsers.model.arrays import median_of
-from parsers.model.names.calls import Call
+from parsers.model.events import of_kinds
+from parsers.model.names.calls import WORK_CALLS, Call
 from parsers.model.units import duration, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
@@ -33,7 +34,6 @@ from rules.fixes.changes import (
     without_calls,
     without_waiting,
 )
-from rules.fixes.forms.between_operators import between_operators
 from rules.fixes.host_phases import (
     AT_BEGIN,
     AT_END,
@@ -44,7 +44,8 @@ from rules.fixes.host_phases import (
     on_copied_data,
     without_place_on_gpu,
 )
-from rules.fixes.loops.told_values import told_values
+from rules.fixes.loops.item_loops import of_the_model
+from rules.fixes.optimizers import optimizer_calls
 from rules.fixes.sent_instead import growth_of_copies
 from rules.losses.beneath import beneath
 from rules.losses.lost_time import IdleTime
@@ -52,11 +53,70 @@ from rules.losses.plan_building import PlanBuilding, plan_building
 from rules.remedies.host_work import beside_launches, by_name, few_lengths, off_the_path
 from rules.remedies.memory import NEVER_GIVEN_BACK, UNNAMED_BESIDE_FREEING
 from rules.replay.given_back import given_back_beside
+from rules.replay.loops import loops_of
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
-from rules.terms.culprit import Culprit, quoted
-from rules.terms.shares import MAJORITY
-from rules.wording.phrases import shortened
+from rules.terms import MAJORITY, Culprit, quoted
+from rules.wording.words import Words, listed, shortened
+
+MAX_NAMED = 3
+MIN_SHARE = 0.1  # of the work: less leads nowhere
+
+
+def between_operators(replay: Replay, phase: HostPhase) -> tuple[Words, ...]:
+    """Where to look, as one sentence; none where no such place holds much of the work."""
+    host, trace = replay.host, replay.analysis.trace
+    operator = surroundings_of(replay.analysis).whole_operator
+    nodes = np.flatnonzero(phase.nodes & (phase.own > 0))
+    nodes = nodes[~np.isin(nodes, host.first)]  # what is before the first call of a thread is not known
+    nodes = nodes[
+        (operator[nodes] >= 0) & (operator[nodes - 1] >= 0) & (operator[nodes] != operator[nodes - 1])
+    ]
+    names = trace.events.name[np.stack((operator[nodes - 1], operator[nodes]), axis=1)].astype(np.int64)
+    pairs, which = np.unique(names, axis=0, return_inverse=True)
+    took = np.bincount(which.reshape(-1), phase.own[nodes], len(pairs))
+    order = np.argsort(-took, kind="stable")[:MAX_NAMED]
+    whole = float(phase.own[phase.nodes].sum())
+    places = [
+        f"{trace.strings[pairs[each, 0]]} and {trace.strings[pairs[each, 1]]} "
+        f"({duration(per_step(replay, float(took[each])))})"
+        for each in order.tolist()
+        if took[each] >= MIN_SHARE * whole
+    ]
+    if not places:
+        return ()
+    return (f"Look for it between the calls of {listed(places)} {replay.in_step}.",)
+
+
+NEAR = 4  # calls between the last round and the work
+
+
+def told_values(replay: Replay, work_ns: F64) -> BOOL:
+    """The calls of loops that read back in each round and end just before such work of the CPU (ns before each call).
+
+    The last of them is a copy to the host, so that nothing on the GPU is known to need what the loop computes; it holds
+    no layer, no product, no step of an optimizer, sends nothing, and takes the CPU no longer than the work does.
+    """
+    worked = work_ns > 0
+    passed = np.cumsum(replay.usual.gap + replay.usual.cost)
+    layers, products = of_the_model(replay)
+    other = layers | products | optimizer_calls(replay.analysis)
+    other |= of_nodes(replay, copies(replay, CopyKind.H2D))
+    read = of_nodes(replay, copies(replay, CopyKind.D2H))
+    work = of_kinds(replay.host.call, *WORK_CALLS)
+    found = np.zeros(len(replay.host), bool)
+    for loop in loops_of(replay.analysis):
+        if not read[loop.first : loop.first + loop.body].any() or other[loop.first : loop.last].any():
+            continue
+        behind = loop.last + np.flatnonzero(worked[loop.last : loop.last + NEAR + 1])
+        if not len(behind) or replay.host.thread[behind[0]] != replay.host.thread[loop.first]:
+            continue
+        last = loop.first + int(np.flatnonzero(work[loop.first : behind[0]])[-1])
+        taken = passed[loop.last - 1] - passed[loop.first]
+        if read[last] and taken <= min(work_ns[behind[0]], replay.usual.gap[behind[0]]):
+            found[loop.first : behind[0]] = True
+    return found
+
 
 BATCH_BYTES = 16_384  # a larger copy to the GPU right behind a stretch of work carries what was worked on
 RARELY = 0.7  # of the steps have the work: of more, a missing one may be cut or too short

@@ -21,8 +21,7 @@ from rules.remedies.host_work import PROCESSES_FOR_THREADS
 from rules.remedies.waiting import PERSISTENT_WORKERS, prepared_input
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
-from rules.wording.phrases import number_of_cores, shortened
-from rules.wording.words import for_python, for_pytorch
+from rules.wording.words import for_python, for_pytorch, number_of_cores, shortened
 
 FETCH_NS = 300_000.0  # what taking a finished batch from a worker costs: docs/predictions.md
 # workers, as far as they help each other and nothing else: they share cores, the link to the data and the main process

@@ -40,9 +40,8 @@ from rules.remedies.waiting import fewer_waits
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay, replay_of
 from rules.replay.surroundings import Surroundings, surroundings_of
-from rules.terms.culprit import Culprit, CulpritKind
-from rules.wording.phrases import shortened
-from rules.wording.words import for_pytorch
+from rules.terms import Culprit, CulpritKind
+from rules.wording.words import for_pytorch, shortened
 
 ONE_VALUE = 8  # bytes: what is read back to decide something is no larger
 MIN_STEPS = 3

@@ -6,25 +6,48 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from parsers.model.arrays import BOOL, F64, distinct_values, median_of
+from parsers.model import BOOL, derived
+from parsers.model.arrays import F64, distinct_values, median_of
 from parsers.model.events import of_kinds
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import contains
 from rules.analysis.inference.engine_steps import engine_steps
 from rules.analysis.logs.clocks import Limit, clock_facts
 from rules.analysis.names.families import Family
 from rules.analysis.names.regions import RegionRole, role_of
 from rules.analysis.steps.growth import grow
+from rules.analysis.stretches.evaluations import evaluations
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import durations_times, times, without_calls
-from rules.fixes.evaluated import evaluating, evaluation_ns
 from rules.remedies.clocks import higher_clock
 from rules.remedies.host_work import EVALUATE_SELDOM, RARER_IN_SLOW_STEPS
 from rules.replay.overlay import Overlay
-from rules.replay.replay import Replay
+from rules.replay.replay import Replay, replay_of
 from rules.replay.surroundings import surroundings_of
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY
+
+
+@derived
+def evaluating(analysis: Analysis) -> BOOL:
+    """For each host node of the replay, whether its thread evaluates the model then."""
+    host = replay_of(analysis).host
+    nodes = np.zeros(len(host), bool)
+    for thread, members in enumerate(host.members):
+        mine = slice(int(host.first[thread]), int(host.first[thread + 1]))
+        for each in members:
+            nodes[mine] |= contains(evaluations(analysis, each), host.start[mine])
+    return nodes
+
+
+def evaluation_ns(replay: Replay) -> float:
+    """How long all of it takes in the replayed steps: on the CPU, or on a GPU where that is longer."""
+    nodes, host, device = evaluating(replay.analysis), replay.host, replay.device
+    of_thread = np.bincount(host.thread, np.where(nodes, host.gap + host.cost, 0.0), minlength=1)
+    of_rank = np.bincount(device.span, np.where(nodes[device.launch], device.duration, 0.0), minlength=1)
+    return float(max(of_thread.max(), of_rank.max()))
+
 
 LEFT = 0.1  # of the work: ten times less often
 LEFT_AT_MOST = 1 / 3  # a third as often

@@ -9,7 +9,7 @@ import numpy as np
 from parsers.model import BOOL, I64, Attribute, EventKind, derived
 from parsers.model.arrays import distinct_values, without
 from parsers.model.events import of_kinds
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
@@ -24,15 +24,32 @@ from rules.fixes.backward import autograd_functions
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
 from rules.fixes.changes import durations_times, share_of, together, without_calls
 from rules.fixes.forms.graph_passes import computed_again_in_graphs
-from rules.fixes.forms.unused_gradients import without_gradients
 from rules.kernels.fitting_shapes import elements
 from rules.kernels.recorded_shapes import Shape, inputs_of_event
 from rules.memory.room import is_nearly_full
-from rules.remedies.gradients import ONE_BACKWARD
+from rules.remedies.gradients import NO_UNUSED_GRADIENTS, ONE_BACKWARD
 from rules.replay.replay import Replay, replay_of
 from rules.replay.surroundings import surroundings_of
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY
 from rules.wording.words import for_pytorch
+
+
+def without_gradients(replay: Replay, nodes: BOOL, parameters: int) -> Proposal:
+    """What these calls of the backward pass compute is for so many parameters that no optimizer updates."""
+    share = share_of(replay, nodes[replay.device.launch])
+    counted = f"{parameters:,} parameter{'s' if parameters != 1 else ''}"
+    return Proposal(
+        title=(
+            f"Do not compute gradients for {counted} that no optimizer updates: "
+            f"{percent(share)} of the GPU's time"
+        ),
+        categories=(Category.SLOW_OPERATOR, Category.GPU_BOUND, Category.LAUNCH_BOUND),
+        culprit="gradients that nobody uses",
+        problem="Gradients are computed that nobody uses",
+        remedy=NO_UNUSED_GRADIENTS,
+        expected=without_calls(replay, nodes),
+    )
+
 
 MIN_FUNCTIONS = 10  # of a step that run again: fewer are a shared head
 

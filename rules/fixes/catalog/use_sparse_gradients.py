@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, EventKind, Trace, derived
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.regions import is_optimizer_step

@@ -17,7 +17,7 @@ from rules.fixes.changes import faster, together, total
 from rules.kernels.tensor_core_rates import has_tensor_cores, tensor_core_rates
 from rules.remedies.kernels import tensor_cores
 from rules.replay.replay import Replay
-from rules.terms.shares import NEARLY_ALL
+from rules.terms import NEARLY_ALL
 
 REACHED, REACHED_AT_LEAST = 0.8, 0.5  # of that ratio by real products: tensor cores wait for memory sooner
 NOTEWORTHY = 0.05  # of the GPU's time, in kernels that only move data

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.model import F64, I64
-from parsers.model.arrays import rows_by
-from parsers.model.late.regex import regex
+from parsers.model.arrays import F64, I64, rows_by
+from parsers.model.late import regex
 from parsers.model.names.per_name import numbers_of
 from rules.analysis.analysis import Analysis
 from rules.replay.replay import Replay
-from rules.terms.shares import MAJORITY
+from rules.terms import MAJORITY
 
 MIN_LAYERS = 4  # kernels of the forward pass: of fewer nobody knows whether they come again
 _BACKWARD = regex(r"backward|_bwd|bprop|grad_input|_bw_")

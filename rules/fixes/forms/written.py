@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from parsers.model import BOOL, I64
-from parsers.model.arrays import distinct_values
+from parsers.model.arrays import BOOL, I64, distinct_values
 from rules.analysis.analysis import Analysis
 from rules.fixes.base import MIN_GPU_SHARE
 from rules.fixes.changes import share_of

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from parsers.model import I64
-from parsers.model.arrays import median_of
-from parsers.model.late.dataclass import dataclass
-from rules.terms.shares import NEARLY_ALL
+from parsers.model.arrays import I64, median_of
+from parsers.model.late import dataclass
+from rules.terms import NEARLY_ALL
 
 
 @dataclass(frozen=True, slots=True, eq=False)

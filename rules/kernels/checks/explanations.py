@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 import resources
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from parsers.model import KernelProfile
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.findings.base import Category
 from rules.kernels.checks.result import KernelRuleResult, check, first_number, numbers
 from rules.kernels.checks.speed_of_light import L1, dram_percent

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 
 from parsers.model import KernelProfile
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from rules.findings.base import Category
 from rules.kernels.checks.result import KernelRuleResult, check, first_number, numbers
 from rules.kernels.checks.speed_of_light import (
@@ -20,7 +19,7 @@ from rules.kernels.checks.speed_of_light import (
     waves_of,
 )
 from rules.kernels.checks.stalls import ISSUE_ACTIVE, LOW_ISSUE, Stall, capped, label_of, stalls
-from rules.terms.shares import NEARLY_ALL
+from rules.terms import NEARLY_ALL
 
 THEORETICAL = "sm__maximum_warps_per_active_cycle_pct"
 ACHIEVED = "sm__warps_active.avg.pct_of_peak_sustained_active"

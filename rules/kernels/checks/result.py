@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from parsers.model import KernelProfile
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.findings.base import Category
 
 

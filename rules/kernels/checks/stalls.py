@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from parsers.model import KernelProfile
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.findings.base import Category
 from rules.kernels.checks.explanations import stall_reasons
 from rules.kernels.checks.result import KernelRuleResult, check, numbers

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from viewer.capture.failures import CaptureProblem
+from viewer.capture.request import CaptureProblem
 from viewer.capture.torch_runner.stallscope_recorder.trials.sites import Edit, Site
 from viewer.capture.trials.source import Source
 

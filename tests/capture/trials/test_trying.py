@@ -18,9 +18,8 @@ from rules.trials.likeness import Likeness
 from rules.trials.trial import Kind, Promised, Trials, Verdict
 from tests.capture.pretend import script_request
 from tests.capture.trials.pretended import line_of
-from viewer.capture.failures import CaptureProblem
 from viewer.capture.recording import Outcome
-from viewer.capture.request import CaptureRequest
+from viewer.capture.request import CaptureProblem, CaptureRequest
 from viewer.capture.trials import trying
 from viewer.capture.trials.account import Account
 from viewer.capture.trials.choice import candidate_named, choice_of, starts_after

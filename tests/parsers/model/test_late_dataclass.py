@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 # The cases lie on either side of these.
 FEW = 16

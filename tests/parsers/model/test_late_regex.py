@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 
 
 def test_it_finds_what_the_compiled_expression_finds() -> None:

@@ -17,7 +17,7 @@ from parsers.model import Cancelled, Malformed, Progress, Trace, TraceError, Unk
 from parsers.storage import cache
 from rules import diagnose
 from rules.analysis.analysis import Analysis
-from rules.terms.thresholds import MIN_SHARE, Thresholds
+from rules.terms import MIN_SHARE, Thresholds
 from tests.limits import room_in_a_file
 from tests.opened import diagnosed, opened
 from tests.parsers.traces import assert_same

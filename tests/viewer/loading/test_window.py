@@ -13,7 +13,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from parsers.model import Trace, TraceError
-from rules.terms.thresholds import MIN_SHARE, Thresholds
+from rules.terms import MIN_SHARE, Thresholds
 from tests.limits import room_in_a_file
 from viewer.documents.document import Stage
 from viewer.loading.process import LoadingProcess

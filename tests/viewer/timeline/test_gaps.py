@@ -8,7 +8,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QImage, QPainter
 
 from rules.analysis.idle.causes import Cause, IdleTable
-from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms import Culprit, CulpritKind
 from viewer.appearance import theme
 from viewer.timeline.gap_labels import BOX_HEIGHT, GapLabels
 from viewer.timeline.geometry.columns import columns, grid

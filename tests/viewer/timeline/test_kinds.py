@@ -11,13 +11,13 @@ from parsers.model import Counter, EventKind, Lane, LaneKind
 from parsers.model.builder import TraceBuilder
 from viewer.appearance import theme
 from viewer.statistics.event_facts import facts_of_event
-from viewer.timeline.event_colors import EventColors
 from viewer.timeline.geometry.arrangement import Arrangement
 from viewer.timeline.geometry.drawing_index import build_index
 from viewer.timeline.geometry.layout import lay_out
 from viewer.timeline.geometry.tracks import groups
 from viewer.timeline.kinds import base
 from viewer.timeline.kinds.base import CounterStyle, LaneStyle, Nested, Place, Wish, lane_styles
+from viewer.timeline.scene import EventColors
 
 
 class BalletStyle(LaneStyle):

@@ -18,14 +18,13 @@ from rules.findings.base import Evidence
 from tests.viewer.timeline.mouse import LEFT, MS, NONE, drag, kernel
 from tests.viewer.timeline.test_layout import several_ranks
 from viewer.appearance import theme
-from viewer.timeline.event_colors import COLOR_MODES, DURATION_COLORS, EventColors
 from viewer.timeline.geometry.arrangement import GroupState
 from viewer.timeline.geometry.layout import Placed
 from viewer.timeline.gestures import NOT_THERE
 from viewer.timeline.kinds.base import style_of
 from viewer.timeline.legend import Entry, arranged, entries, top_of_legend
 from viewer.timeline.names_column import NAMES_WIDTH
-from viewer.timeline.scene import Scene
+from viewer.timeline.scene import COLOR_MODES, DURATION_COLORS, EventColors, Scene
 from viewer.timeline.view import TimelineView
 
 

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from parsers.model import Device, EventKind, Lane, LaneKind
 from parsers.model.builder import TraceBuilder
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.analysis import Analysis
 from tests.viewer.timeline.mouse import LEFT, MS, NONE, drag, span, wheel, x_of
 from viewer.timeline.names_column import NAMES_WIDTH

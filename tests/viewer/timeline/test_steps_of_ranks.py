@@ -16,7 +16,7 @@ from parsers.model.builder import TraceBuilder
 from rules.analysis.steps.steps import Step
 from tests.viewer.conftest import wait_until_ready
 from tests.viewer.timeline.mouse import LEFT, MS, NONE, x_of
-from viewer.appearance.labels import unbroken
+from viewer.appearance.widgets import unbroken
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.geometry.step_rows import StepRow, step_rows
 from viewer.timeline.names_column import NAMES_WIDTH

@@ -15,7 +15,7 @@ from parsers.model import U32, Device, EventKind, EventTable, Lane, LaneKind, Tr
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import IdleTable
 from rules.analysis.steps.analysed_time import AnalysedTime
-from rules.terms.culprit import Culprit, CulpritKind
+from rules.terms import Culprit, CulpritKind
 from tests.examples import examples
 from viewer.timeline.canvas import LaneCanvas
 from viewer.timeline.frame import FramePainter, Options

@@ -22,11 +22,12 @@ from PySide6.QtWidgets import (
 
 from parsers.model import Progress
 from viewer.appearance import theme
-from viewer.appearance.boxes import (
+from viewer.appearance.widgets import (
     MARGIN,
     NO_MARGINS,
     SPRING,
     HorizontalLine,
+    Label,
     fill,
     horizontal,
     push_button,
@@ -34,10 +35,8 @@ from viewer.appearance.boxes import (
     scrolling,
     vertical,
 )
-from viewer.appearance.labels import Label
 from viewer.capture import advice, commands, tools
 from viewer.capture.commands import FILE_NAME, save_runner
-from viewer.capture.failures import CaptureProblem
 from viewer.capture.form.history import HistoryView
 from viewer.capture.form.options import AttachingForm, OptionsForm
 from viewer.capture.form.run import RunView
@@ -45,7 +44,7 @@ from viewer.capture.form.target import TargetForm
 from viewer.capture.left_there import FarRun, far_runs
 from viewer.capture.plan import command_for, lines_there, needs_interpreter, new_folder, portable_lines
 from viewer.capture.recording import Outcome
-from viewer.capture.request import CaptureRequest, TargetKind, Tool
+from viewer.capture.request import CaptureProblem, CaptureRequest, TargetKind, Tool
 from viewer.capture.storage import History, Presets
 from viewer.capture.tools import ToolFound
 from viewer.capture.trials.launch import trial_request

@@ -18,8 +18,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from viewer.appearance.boxes import NO_MARGINS, SPRING, fill, push_button, vertical
 from viewer.appearance.row_delegate import RowDelegate
+from viewer.appearance.widgets import NO_MARGINS, SPRING, fill, push_button, vertical
 from viewer.capture.storage import History, Run
 
 COLUMNS = ("When", "Tool", "Program", "Result", "Took")

@@ -20,8 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from viewer.appearance import theme
-from viewer.appearance.boxes import NO_MARGINS, Form, beside, fill, horizontal, vertical
-from viewer.appearance.labels import Label, tooltip
+from viewer.appearance.widgets import NO_MARGINS, Form, Label, beside, fill, horizontal, tooltip, vertical
 from viewer.capture.request import CaptureRequest, NcuOptions, NsysOptions, Tool, TorchOptions, Window
 from viewer.capture.tools import ToolFound
 

@@ -11,16 +11,14 @@ from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QProgressBar, QWidget
 
 from parsers import program_search
 from parsers.model import Progress
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import capital
 from viewer.appearance import theme
-from viewer.appearance.boxes import NO_MARGINS, fill, push_button, vertical
-from viewer.appearance.labels import Label
-from viewer.capture.failures import CaptureProblem
+from viewer.appearance.widgets import NO_MARGINS, Label, fill, push_button, vertical
 from viewer.capture.left_there import FarRun
 from viewer.capture.output_stream import Event
 from viewer.capture.recording import Outcome, Recording
-from viewer.capture.request import CaptureRequest, Tool
+from viewer.capture.request import CaptureProblem, CaptureRequest, Tool
 from viewer.desktop.jobs import Jobs
 
 QUERY_SECONDS = 5.0

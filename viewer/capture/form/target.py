@@ -10,13 +10,11 @@ from pathlib import Path
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QComboBox, QFileDialog, QLineEdit, QMenu, QPlainTextEdit, QPushButton, QWidget
 
-from viewer.appearance.boxes import NO_MARGINS, Form, beside, fill, push_button, vertical
-from viewer.appearance.labels import Label
+from viewer.appearance.widgets import NO_MARGINS, Form, Label, beside, fill, push_button, vertical
 from viewer.capture.attachable import attachable_programs
-from viewer.capture.failures import CaptureProblem
 from viewer.capture.form.where import WhereField
 from viewer.capture.interpreters import Probe, found_interpreters, probe
-from viewer.capture.request import Target, TargetKind
+from viewer.capture.request import CaptureProblem, Target, TargetKind
 from viewer.capture.target_words import UnreadableCommand, is_launcher_of_python, read_running, read_target
 from viewer.desktop.jobs import Jobs
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QComboBox, QInputDialog, QLineEdit, QWidget
 
-from viewer.appearance.boxes import NO_MARGINS, fill, horizontal, push_button
-from viewer.appearance.labels import Label
+from viewer.appearance.widgets import NO_MARGINS, Label, fill, horizontal, push_button
 from viewer.remote.names import PlaceProblem, place_kinds, place_of, remember, remembered
 
 THIS_MACHINE = "This machine"

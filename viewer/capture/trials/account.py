@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.trials.blocks import Block, whole_rounds
 from viewer.capture.torch_runner.stallscope_recorder.trials.sites import MAX_SITES, Edit, Site
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.trials.blocks import Block
 from rules.trials.likeness import compare_losses
 from rules.trials.trial import Candidate, Trial, beside, trial_of, trial_of_launches

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.fixes.base import fixes, switches_for, switches_of
 from rules.fixes.plan import Promise
 from rules.trials.trial import Candidate, Kind, Promised
-from viewer.capture.failures import CaptureProblem
+from viewer.capture.request import CaptureProblem
 from viewer.capture.torch_runner.stallscope_recorder.trials.catalogue import (
     SLOW_SETTLING,
     START,

@@ -13,8 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from parsers.model import TraceError
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from rules.analysis.analysis import Analysis
 from rules.diagnosis import Diagnosis
 from rules.fixes.plan import plan_of

@@ -9,12 +9,11 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.trials.blocks import Block
-from viewer.capture.failures import CaptureProblem
 from viewer.capture.output_stream import Event
 from viewer.capture.recording import Outcome, Recording
-from viewer.capture.request import CaptureRequest, TorchOptions, Window
+from viewer.capture.request import CaptureProblem, CaptureRequest, TorchOptions, Window
 from viewer.capture.storage import History
 from viewer.capture.trials.account import Account, account_of
 

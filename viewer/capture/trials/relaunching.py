@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.capture.torch_runner.stallscope_recorder.trials.catalogue import SETTLE
 from viewer.capture.torch_runner.stallscope_recorder.trials.driver import (
     MAX_STEPS,

@@ -9,7 +9,7 @@ from typing import Any
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.capture.torch_runner.stallscope_recorder.trials.sites import Edit, Site
 
 MAX_POSITIONAL = {"loader": 5, "optimizer": 3, "ddp": 1, "zero_grad": 0, "copy": 3}

@@ -9,8 +9,8 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parsers.model.late.dataclass import dataclass
-from viewer.capture.failures import CaptureProblem
+from parsers.model.late import dataclass
+from viewer.capture.request import CaptureProblem
 from viewer.capture.torch_runner.stallscope_recorder.trials.sites import Edit, Site
 from viewer.user_data.storage import write_bytes
 

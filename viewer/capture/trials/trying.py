@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import duration
 from rules.fixes.plan import Promise
 from rules.trials.blocks import BLOCKS_A_ROUND, Block, have_different_sizes, rounds_with, whole_rounds

@@ -11,9 +11,8 @@ from PySide6.QtWidgets import QFileDialog, QMessageBox, QPlainTextEdit, QWidget
 from rules.trials.trial import Trials
 from rules.verdict import trials as wording
 from viewer.appearance import theme
-from viewer.appearance.boxes import horizontal, push_button, vertical
-from viewer.appearance.labels import Label
-from viewer.capture.failures import CaptureProblem
+from viewer.appearance.widgets import Label, horizontal, push_button, vertical
+from viewer.capture.request import CaptureProblem
 from viewer.capture.trials.source import Patch, Source
 from viewer.user_data.storage import write_bytes
 

@@ -12,8 +12,7 @@ from parsers.model.units import three_digits
 from rules.trials.trial import Candidate, Kind, Trial, Trials, Verdict
 from rules.verdict import trials as wording
 from viewer.appearance import theme
-from viewer.appearance.boxes import NO_MARGINS, horizontal, push_button, vertical
-from viewer.appearance.labels import Label
+from viewer.appearance.widgets import NO_MARGINS, Label, horizontal, push_button, vertical
 from viewer.capture.trials.source import Source
 from viewer.panels.charts.gain_axis import GainAxis
 

@@ -11,11 +11,10 @@ from PySide6.QtCore import QCoreApplication, QObject, Signal
 
 from parsers.files.private_folder import PrivateFolder
 from parsers.model import Progress, TraceError
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.trials.trial import Candidate, Trials
-from viewer.capture.failures import CaptureProblem
 from viewer.capture.recording import Recording
-from viewer.capture.request import CaptureRequest
+from viewer.capture.request import CaptureProblem, CaptureRequest
 from viewer.capture.trials import journal
 from viewer.capture.trials.launch import first_recording
 from viewer.capture.trials.source import Source

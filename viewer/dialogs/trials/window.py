@@ -11,15 +11,16 @@ from PySide6.QtWidgets import QDialog, QMessageBox, QProgressBar, QSpinBox, QWid
 
 from rules.trials.trial import Candidate, Kind, Trials
 from rules.verdict import trials as wording
-from viewer.appearance.boxes import (
+from viewer.appearance.widgets import (
+    ElidedLabel,
     HorizontalLine,
+    Label,
     horizontal,
     push_button,
     resize_within_screen,
     scrolling,
     vertical,
 )
-from viewer.appearance.labels import ElidedLabel, Label
 from viewer.capture.trials.launch import runs_for_real
 from viewer.capture.trials.trying import Progress
 from viewer.desktop.jobs import Jobs

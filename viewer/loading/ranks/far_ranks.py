@@ -14,7 +14,7 @@ from parsers.files.fetched import address_of
 from parsers.model import Progress
 from parsers.model.units import size as shown_size
 from rules.summaries.rank_summary import RankSummary
-from rules.terms.thresholds import Thresholds
+from rules.terms import Thresholds
 from viewer.loading.ranks import summaries
 from viewer.loading.ranks.asking import FULL_RANKS
 from viewer.loading.ranks.summaries import Reduced

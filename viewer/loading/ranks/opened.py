@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from parsers.model import Progress, Trace
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules import Diagnosis, Finding
 from rules.findings.base import Evidence
 from rules.summaries.facts import ManyRanksDiagnosis
 from rules.summaries.findings import diagnosis_of_many
 from rules.summaries.page import sentence
-from rules.terms.thresholds import Thresholds
+from rules.terms import Thresholds
 from viewer.loading.ranks.opening import FilesOfRun, many_ranks_of
 
 MAX_PINNED = 4  # timelines beside one another

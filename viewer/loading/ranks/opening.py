@@ -10,15 +10,14 @@ from parsers.files.base import Accompanying, Source, is_reopenable
 from parsers.files.containers import Contents, contents
 from parsers.files.fetched import address_of
 from parsers.files.signatures import USUAL_GROWTH
-from parsers.model import Malformed, Progress, Quality, QualityRecorder, TraceError
-from parsers.model.late.dataclass import dataclass
-from parsers.model.quality import Effect
+from parsers.model import Effect, Malformed, Progress, Quality, QualityRecorder, TraceError
+from parsers.model.late import dataclass
 from parsers.opening import recordings_of
 from parsers.ranks.rank_choice import LEFT_OUT, Member, members_of_one_run
 from parsers.ranks.rank_clocks import Collectives, Numbers, aligned
 from rules.summaries.rank_summary import Placed, RankSummary
 from rules.summaries.run import ManyRanks
-from rules.terms.thresholds import DEFAULTS, Thresholds
+from rules.terms import DEFAULTS, Thresholds
 from viewer.loading.ranks import summaries
 from viewer.loading.ranks.asking import FULL_RANKS, MIN_RANKS, may_be_many
 from viewer.loading.ranks.far_ranks import reduced_there

@@ -11,7 +11,7 @@ from parsers.opening import read_one
 from rules.analysis.analysis import Analysis
 from rules.diagnosis import diagnosis_of
 from rules.summaries.reduction import summary_of
-from rules.terms.thresholds import Thresholds
+from rules.terms import Thresholds
 from viewer.loading.ranks.summaries import Reduced, Wanted, as_bytes
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from parsers.files.decoders import from_msgpack
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.storage import cache as stored_cache
 from parsers.storage import columns as stored_columns
 from parsers.storage.columns import NotAsWritten

@@ -8,10 +8,10 @@ from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFontMetrics, QHelpEvent, QKeyEvent, QMouseEvent, QPainter
 from PySide6.QtWidgets import QToolTip
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.appearance import theme
-from viewer.appearance.labels import tooltip
 from viewer.appearance.painted_chart import PaintedChart
+from viewer.appearance.widgets import tooltip
 
 ROW_HEIGHT = 22
 MIN_LABEL_SHARE, MAX_LABEL_SHARE = 0.36, 0.6

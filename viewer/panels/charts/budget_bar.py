@@ -21,13 +21,13 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractButton, QSizePolicy, QWidget
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import duration, percent, size
 from rules.memory.kinds import Kind
 from viewer.appearance import theme
-from viewer.appearance.labels import tooltip
 from viewer.appearance.palette import HATCHED
 from viewer.appearance.theme import Theme
+from viewer.appearance.widgets import tooltip
 from viewer.timeline.memory.colors import color_of
 
 BAR_HEIGHT, THIN_HEIGHT = 22, 15

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPen
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import duration, how_many, three_digits
 from rules.analysis.inference.capacity import Capacity
 from viewer.appearance import theme
-from viewer.appearance.labels import tooltip
 from viewer.appearance.painted_chart import TEXT_HEIGHT, PaintedChart
+from viewer.appearance.widgets import tooltip
 
 BEYOND = 1.2  # times the largest batch: the axis goes on to where nothing was tried
 FEW = 3  # steps: dots of fewer are hollow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 # the first are marked first
 MARKS = (1.0, 2.0, 1.5, 3.0, 5.0, 10.0, 0.5, 1.2, 2.5, 0.8, 1.1, 0.9, 4.0, 7.0, 0.2)

@@ -11,8 +11,8 @@ from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter
 from parsers.model.arrays import BOOL, F64, I64
 from parsers.model.units import duration
 from viewer.appearance import theme
-from viewer.appearance.labels import tooltip
 from viewer.appearance.painted_chart import PaintedChart
+from viewer.appearance.widgets import tooltip
 
 SIDE, TOP, FOOT = 8, 6, 20  # pixels
 

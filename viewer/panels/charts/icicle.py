@@ -10,11 +10,11 @@ from PySide6.QtWidgets import QToolTip, QWidget
 from parsers.model import Trace
 from parsers.model.units import duration, how_many, percent
 from viewer.appearance import theme
-from viewer.appearance.labels import tooltip
 from viewer.appearance.naming import plain_name, python_name
 from viewer.appearance.tab_order import CHART
+from viewer.appearance.widgets import tooltip
 from viewer.statistics.call_tree import ROOT, CallTree
-from viewer.timeline.event_colors import EventColors
+from viewer.timeline.scene import EventColors
 
 ROW_HEIGHT = 20
 MIN_WIDTH, MIN_FOR_TEXT = 0.7, 34

@@ -12,8 +12,7 @@ from parsers.model.units import duration
 from rules.analysis.inference.requests import AllowedTimes, Lateness, Requests
 from rules.analysis.inference.serving import percentiles
 from viewer.appearance import theme
-from viewer.appearance.boxes import fill, horizontal, vertical
-from viewer.appearance.labels import Label
+from viewer.appearance.widgets import Label, fill, horizontal, vertical
 from viewer.panels.charts.histogram import Bars, Histogram
 
 MAX_SECONDS, MAX_BARS = 60, 30

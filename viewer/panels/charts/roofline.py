@@ -18,8 +18,7 @@ from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, operations, three_digits
 from rules.kernels.roofline import Point, Roof, Roofline, distance, roofline
 from viewer.appearance import theme
-from viewer.appearance.boxes import fill, horizontal, vertical
-from viewer.appearance.labels import Label, breakable, unbroken
+from viewer.appearance.widgets import Label, breakable, fill, horizontal, unbroken, vertical
 from viewer.panels.charts.plot import Axis, Plot
 
 DOT = 12.0  # pixels

@@ -14,10 +14,10 @@ from viewer.appearance import theme
 from viewer.appearance.painted_chart import TextCache, painting
 from viewer.appearance.theme import Theme
 from viewer.statistics.memory import Segments
-from viewer.timeline.event_colors import rgb
 from viewer.timeline.geometry.gaps import PERIOD, hatching
 from viewer.timeline.memory.colors import color_of
 from viewer.timeline.memory.painting import UNCERTAIN, UNUSED
+from viewer.timeline.scene import rgb
 
 ROW, BAR, LEFT, RIGHT = 20, 13, 74, 74
 _DIMMED = 0.3  # of a colour is left beside what is marked

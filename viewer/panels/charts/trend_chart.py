@@ -8,11 +8,11 @@ from math import floor
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QMouseEvent, QPainter, QPen
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import duration
 from viewer.appearance import theme
-from viewer.appearance.labels import tooltip
 from viewer.appearance.painted_chart import TEXT_HEIGHT, PaintedChart
+from viewer.appearance.widgets import tooltip
 
 ROOM_OF_LABEL = 70  # pixels that a name needs at least
 

@@ -17,15 +17,14 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QSizePolicy, QWidget
 
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.units import percent, size
 from rules import Finding
 from rules.causes import OTHER_BASIS
-from rules.wording.headline import Part
+from rules.wording.words import Part
 from viewer.appearance import theme
-from viewer.appearance.boxes import NO_MARGINS, fill, vertical
-from viewer.appearance.labels import Label
 from viewer.appearance.painted_chart import TextCache
+from viewer.appearance.widgets import NO_MARGINS, Label, fill, vertical
 
 FONT_PX = 12
 MARGIN = 8

@@ -11,8 +11,7 @@ from PySide6.QtWidgets import QToolButton, QWidget
 
 from parsers.model.units import capital, how_many
 from viewer.appearance import theme
-from viewer.appearance.boxes import NO_MARGINS, fill, horizontal, vertical
-from viewer.appearance.labels import ElidedLabel, Label
+from viewer.appearance.widgets import NO_MARGINS, ElidedLabel, Label, fill, horizontal, vertical
 
 _ABBREVIATIONS = {"gpu": "GPU", "sms": "SMs", "fp64": "FP64"}
 

@@ -11,15 +11,23 @@ from PySide6.QtWidgets import QMenu, QToolButton, QVBoxLayout, QWidget
 from parsers.model.units import how_many
 from rules.findings.base import Severity
 from viewer.appearance import theme
-from viewer.appearance.boxes import NO_MARGINS, SPRING, fill, horizontal, scrolling, vertical
-from viewer.appearance.labels import ElidedLabel, Label
+from viewer.appearance.widgets import (
+    NO_MARGINS,
+    SPRING,
+    ElidedLabel,
+    Label,
+    fill,
+    horizontal,
+    scrolling,
+    vertical,
+)
 from viewer.documents.document import Document, Stage
 from viewer.panels.findings.check_list import CheckList, check_name
 
 if TYPE_CHECKING:
     from rules import Diagnosis, Finding
     from rules.fixes.plan import Plan, Promise
-    from rules.terms.thresholds import Thresholds
+    from rules.terms import Thresholds
     from viewer.capture.request import CaptureRequest
     from viewer.panels.findings.finding_card import FindingCard, TextAround
 

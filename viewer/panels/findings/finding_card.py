@@ -12,13 +12,12 @@ from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QSizePolicy, QVBoxLay
 
 from parsers.model.units import duration, percent
 from rules import Finding
-from rules.terms.culprit import SourceLine
+from rules.terms import SourceLine
 from rules.verdict.promises import advice_on, gain
-from rules.wording.phrases import short_place
+from rules.wording.words import short_place
 from viewer.appearance import theme
-from viewer.appearance.boxes import horizontal, vertical
-from viewer.appearance.labels import Figure, Label, breakable, tooltip, unbroken
 from viewer.appearance.tab_order import LIST_ITEM
+from viewer.appearance.widgets import Figure, Label, breakable, horizontal, tooltip, unbroken, vertical
 from viewer.panels.findings.card_parts import CodeBox, ShareBar, Stairs, share_in_words
 from viewer.query.explained import can_be_explained, promise_behind
 

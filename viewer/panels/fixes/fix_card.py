@@ -16,10 +16,9 @@ from rules.verdict.promises import depends_on, factor, step_with, usually, worde
 from rules.verdict.trials import beside_promise, kept_here
 from rules.wording.words import Reader
 from viewer.appearance import theme
-from viewer.appearance.boxes import fill, horizontal, vertical
 from viewer.appearance.headline import Pill
-from viewer.appearance.labels import Figure, Label, tooltip, unbroken
 from viewer.appearance.tab_order import LIST_ITEM
+from viewer.appearance.widgets import Figure, Label, fill, horizontal, tooltip, unbroken, vertical
 from viewer.panels.charts.gain_axis import MARKED_ON_CARDS, OF_CARDS
 from viewer.panels.tables.facts import LinkButton
 

@@ -9,8 +9,17 @@ from PySide6.QtGui import QFont, QGuiApplication
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from parsers.model.units import duration, percent
-from viewer.appearance.boxes import NO_MARGINS, SPRING, fill, horizontal, scrolling, vertical
-from viewer.appearance.labels import Label, tooltip, unbroken
+from viewer.appearance.widgets import (
+    NO_MARGINS,
+    SPRING,
+    Label,
+    fill,
+    horizontal,
+    scrolling,
+    tooltip,
+    unbroken,
+    vertical,
+)
 from viewer.documents.what_if import WhatIf
 
 if TYPE_CHECKING:

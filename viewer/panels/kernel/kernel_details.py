@@ -19,8 +19,16 @@ from rules.kernels.checks.occupancy import ACHIEVED, LIMITERS, THEORETICAL, limi
 from rules.kernels.checks.speed_of_light import VERDICTS, speed_of_light
 from rules.kernels.checks.stalls import LARGE_STALL_SHARE, Stall, label_of, stalls
 from viewer.appearance import theme
-from viewer.appearance.boxes import NO_MARGINS, SPRING, fill, horizontal, scrolling, vertical
-from viewer.appearance.labels import ElidedLabel, Label
+from viewer.appearance.widgets import (
+    NO_MARGINS,
+    SPRING,
+    ElidedLabel,
+    Label,
+    fill,
+    horizontal,
+    scrolling,
+    vertical,
+)
 from viewer.panels.charts.bar_chart import Bar, BarChart
 from viewer.panels.charts.memory_flow import MemoryDiagram
 from viewer.panels.kernel.kernel_tables import MetricTable, SourceTable

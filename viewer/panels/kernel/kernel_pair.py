@@ -15,8 +15,7 @@ from parsers.model.units import three_digits
 from rules.comparison.kernels import KernelComparison, Row, compare_kernels
 from rules.kernels.checks.speed_of_light import VERDICTS, speed_of_light
 from viewer.appearance import theme
-from viewer.appearance.boxes import NO_MARGINS, fill, vertical
-from viewer.appearance.labels import ElidedLabel, Label
+from viewer.appearance.widgets import NO_MARGINS, ElidedLabel, Label, fill, vertical
 from viewer.panels.charts.roofline import RooflinePlot
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView

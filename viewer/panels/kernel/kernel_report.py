@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QCheckBox, QSplitter, QStackedWidget, QWidget
 
 from parsers.model import Trace
 from rules import Finding
-from viewer.appearance.boxes import NO_MARGINS, SPRING, fill, horizontal, vertical
+from viewer.appearance.widgets import NO_MARGINS, SPRING, fill, horizontal, vertical
 from viewer.documents.document import Document
 from viewer.panels.kernel.kernel_details import KernelDetails
 from viewer.panels.kernel.kernel_pair import KernelPair

@@ -10,8 +10,7 @@ from parsers.model import KernelProfile
 from parsers.ncu.labels import sections_of_metrics
 from rules.kernels.checks.explanations import explain_metric, report_sections
 from rules.kernels.checks.stalls import label_of
-from viewer.appearance.boxes import NO_MARGINS, fill, horizontal, vertical
-from viewer.appearance.labels import Label
+from viewer.appearance.widgets import NO_MARGINS, Label, fill, horizontal, vertical
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
 

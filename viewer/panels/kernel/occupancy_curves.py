@@ -11,9 +11,8 @@ from PySide6.QtWidgets import QScrollArea, QWidget
 
 from parsers.model import F64, KernelProfile
 from viewer.appearance import theme
-from viewer.appearance.boxes import vertical
-from viewer.appearance.labels import Label
 from viewer.appearance.painted_chart import TEXT_HEIGHT, PaintedChart
+from viewer.appearance.widgets import Label, vertical
 
 
 class StepCurve(PaintedChart):

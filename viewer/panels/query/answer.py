@@ -10,8 +10,7 @@ from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QStackedLayout, QWidget
 
-from viewer.appearance.boxes import NO_MARGINS, fill, horizontal, vertical
-from viewer.appearance.labels import ElidedLabel, Label
+from viewer.appearance.widgets import NO_MARGINS, ElidedLabel, Label, fill, horizontal, vertical
 from viewer.panels.tables.table_model import Column, Show, written
 from viewer.panels.tables.table_view import TableView
 

@@ -21,7 +21,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractItemView, QCompleter, QPlainTextEdit, QTextEdit, QWidget
 
 from parsers.model import Trace
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from viewer.appearance import theme
 from viewer.appearance.key_names import key_names
 from viewer.query.completion import KEYWORDS, candidates, table_names

@@ -8,9 +8,8 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QLineEdit, QTreeWidget, QTreeWidgetItem, QWidget
 
 from viewer.appearance import theme
-from viewer.appearance.boxes import fill, vertical
-from viewer.appearance.labels import tooltip
 from viewer.appearance.row_delegate import RowDelegate
+from viewer.appearance.widgets import fill, tooltip, vertical
 from viewer.query.questions import OWN, Question
 
 WIDTH = 332  # the titles of ready-made questions fit

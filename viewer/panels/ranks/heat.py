@@ -21,11 +21,11 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QWidget
 
 from parsers.model.arrays import I64
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.ranks.groups import NODE, RAIL, Dimension
 from viewer.appearance import theme
-from viewer.appearance.labels import tooltip
 from viewer.appearance.tab_order import CHART
+from viewer.appearance.widgets import tooltip
 from viewer.panels.ranks.painting import Callout, compared_color, mark_cell, picture, placed, write_values
 from viewer.statistics.rank_map import Measure, Order, RankMap, worst_of, zoomed
 

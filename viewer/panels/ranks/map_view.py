@@ -10,8 +10,7 @@ from PySide6.QtWidgets import QButtonGroup, QPushButton, QWidget
 from parsers.model.arrays import I64
 from rules.summaries import page
 from viewer.appearance import theme
-from viewer.appearance.boxes import NO_MARGINS, SPRING, fill, horizontal, vertical
-from viewer.appearance.labels import ElidedLabel, Label
+from viewer.appearance.widgets import NO_MARGINS, SPRING, ElidedLabel, Label, fill, horizontal, vertical
 from viewer.documents.document import Document
 from viewer.panels.ranks.heat import Cell, RankHeat
 from viewer.panels.ranks.painting import Callout, shades

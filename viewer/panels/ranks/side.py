@@ -15,10 +15,9 @@ from parsers.model.units import duration, how_many
 from rules.summaries import page
 from rules.wording.late_ranks import doing
 from viewer.appearance import theme
-from viewer.appearance.boxes import NO_MARGINS, SPRING, fill, scrolling, vertical
-from viewer.appearance.labels import Label, elided_inside
 from viewer.appearance.painted_chart import PaintedChart
 from viewer.appearance.tab_order import CHART
+from viewer.appearance.widgets import NO_MARGINS, SPRING, Label, elided_inside, fill, scrolling, vertical
 from viewer.documents.document import Document
 
 if TYPE_CHECKING:

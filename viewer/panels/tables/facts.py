@@ -8,8 +8,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFont, QFontMetricsF, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QPushButton, QScrollArea, QSizePolicy, QWidget
 
-from viewer.appearance.boxes import SPRING, fill, vertical
-from viewer.appearance.labels import ElidedLabel, Label, elided_inside, tooltip
+from viewer.appearance.widgets import SPRING, ElidedLabel, Label, elided_inside, fill, tooltip, vertical
 from viewer.statistics.event_facts import Fact
 
 MAX_LINK_LENGTH = 90

@@ -13,10 +13,10 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelInd
 from PySide6.QtGui import QBrush, QColor
 
 from parsers.model import BOOL, I64, units
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import capital
 from viewer.appearance import plain_text, theme
-from viewer.appearance.labels import tooltip
+from viewer.appearance.widgets import tooltip
 from viewer.tables.sizes import Sizes
 from viewer.tables.table import RowTable, Summary
 

@@ -34,8 +34,8 @@ from PySide6.QtWidgets import (
 )
 
 from viewer.appearance import theme
-from viewer.appearance.labels import elided_inside
 from viewer.appearance.row_delegate import RowDelegate
+from viewer.appearance.widgets import elided_inside
 from viewer.panels.tables.table_model import BARS, LEFT, RAW_ROLE, TEXTS, Column, Index, Show, TableModel
 from viewer.panels.tables.widths import NOTHING, Wish, shared_width
 from viewer.user_data.storage import write_bytes

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import ceil
 from operator import attrgetter
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 
 @dataclass(frozen=True, slots=True)

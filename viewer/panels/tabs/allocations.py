@@ -10,8 +10,7 @@ from PySide6.QtWidgets import QButtonGroup, QComboBox, QPushButton, QSplitter, Q
 
 from parsers.model.units import duration, percent, size
 from viewer.appearance import theme
-from viewer.appearance.boxes import NO_MARGINS, fill, horizontal, vertical
-from viewer.appearance.labels import ElidedLabel
+from viewer.appearance.widgets import NO_MARGINS, ElidedLabel, fill, horizontal, vertical
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView

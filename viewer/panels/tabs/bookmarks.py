@@ -12,7 +12,7 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QInputDialog, QLabel, QPushButton, QWidget
 
-from viewer.appearance.boxes import horizontal
+from viewer.appearance.widgets import horizontal
 from viewer.documents.document import Document
 from viewer.panels.panel import Panel, tab
 from viewer.user_data.storage import SessionError

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from parsers.model import Attribute
 from parsers.model.units import capital
-from viewer.appearance.labels import Label
+from viewer.appearance.widgets import Label
 from viewer.panels.panel import Panel, tab
 
 if TYPE_CHECKING:

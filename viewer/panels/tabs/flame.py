@@ -6,16 +6,14 @@ from PySide6.QtWidgets import QComboBox, QPushButton
 
 from parsers.model import LaneKind, Trace
 from parsers.model.units import duration
-from viewer.appearance.boxes import fill, horizontal, scrolling
 from viewer.appearance.key_names import key_names
-from viewer.appearance.labels import ElidedLabel
+from viewer.appearance.widgets import ElidedLabel, fill, horizontal, scrolling
 from viewer.panels.charts.icicle import IcicleView
 from viewer.panels.panel import Panel, tab
 from viewer.statistics.call_tree import ROOT, CallTree, call_tree, ran
-from viewer.timeline.event_colors import EventColors
 from viewer.timeline.geometry.drawing_index import drawing_index
 from viewer.timeline.kinds.base import nested_styles
-from viewer.timeline.scene import joined
+from viewer.timeline.scene import EventColors, joined
 
 
 @tab

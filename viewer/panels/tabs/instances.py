@@ -9,11 +9,10 @@ import numpy as np
 from PySide6.QtWidgets import QComboBox, QStackedLayout
 
 from parsers.model import EventKind
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import duration, size
 from rules.analysis.idle.causes import Cause
-from viewer.appearance.boxes import fill, horizontal
-from viewer.appearance.labels import ElidedLabel
+from viewer.appearance.widgets import ElidedLabel, fill, horizontal
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView

@@ -11,11 +11,10 @@ from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QVBoxLayout
 
 from parsers.model import I64, Array, Counter, Trace
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import base_unit, percent, size
 from viewer.appearance import theme
-from viewer.appearance.boxes import horizontal
-from viewer.appearance.labels import ElidedLabel, Figure
+from viewer.appearance.widgets import ElidedLabel, Figure, horizontal
 from viewer.panels.panel import Panel, tab
 from viewer.timeline.geometry.tracks import stacked_counters
 from viewer.timeline.kinds.base import counter_style_of

@@ -12,9 +12,8 @@ from PySide6.QtWidgets import QFileDialog, QInputDialog, QMenu, QPushButton, QSp
 
 from parsers.model import Progress, TraceError
 from rules.findings.base import Evidence
-from viewer.appearance.boxes import NO_MARGINS, fill, horizontal, vertical
 from viewer.appearance.key_names import key_names
-from viewer.appearance.labels import ElidedLabel
+from viewer.appearance.widgets import NO_MARGINS, ElidedLabel, fill, horizontal, vertical
 from viewer.loading.questions import ENDINGS, all_rows, costliest_condition, first_rows, how_many
 from viewer.loading.recording_process import asked
 from viewer.panels.panel import Panel, tab

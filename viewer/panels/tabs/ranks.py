@@ -8,8 +8,7 @@ import numpy as np
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSplitter, QWidget
 
-from viewer.appearance.boxes import fill, vertical
-from viewer.appearance.labels import Label
+from viewer.appearance.widgets import Label, fill, vertical
 from viewer.panels.panel import Panel, tab
 from viewer.panels.ranks.heat import Cell, RankHeat
 from viewer.panels.tables.table_model import Show, described

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from PySide6.QtWidgets import QComboBox
 
-from parsers.model import ResultTable
-from parsers.model.results import Cell
+from parsers.model.results import Cell, ResultTable
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView

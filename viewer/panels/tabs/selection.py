@@ -15,9 +15,8 @@ from parsers.model import EventKind, Progress
 from parsers.model.arrays import median_of
 from parsers.model.units import duration
 from parsers.storage.cache import changed_files
-from viewer.appearance.boxes import fill, vertical
-from viewer.appearance.labels import ElidedLabel, Label
 from viewer.appearance.naming import python_name
+from viewer.appearance.widgets import ElidedLabel, Label, fill, vertical
 from viewer.documents.document import Document
 from viewer.panels.charts.histogram import Histogram
 from viewer.panels.panel import Panel, tab

@@ -25,8 +25,7 @@ from rules.analysis.inference.capacity import capacity_of
 from rules.analysis.inference.engine_steps import StepKind, engine_steps
 from rules.analysis.inference.requests import AllowedTimes, Lateness, RequestSource
 from viewer.appearance import theme
-from viewer.appearance.boxes import SPRING, fill, horizontal, scrolling, vertical
-from viewer.appearance.labels import Label
+from viewer.appearance.widgets import SPRING, Label, fill, horizontal, scrolling, vertical
 from viewer.documents.document import Document, Stage
 from viewer.panels.charts.capacity_chart import Batch, CapacityChart
 from viewer.panels.charts.latencies import LatencyCharts

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from PySide6.QtWidgets import QComboBox
 
 from parsers.model import TraceError
-from parsers.model.late.dataclass import dataclass
-from viewer.appearance.boxes import fill, horizontal
-from viewer.appearance.labels import ElidedLabel
+from parsers.model.late import dataclass
+from viewer.appearance.widgets import ElidedLabel, fill, horizontal
 from viewer.panels.charts.trend_chart import TrendChart, TrendPoint
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Column, Show, described

@@ -18,7 +18,7 @@ from parsers.files.base import HEAD_BYTES
 from parsers.files.source import identify
 from parsers.model import Counter, EventKind, Lane, LaneKind, Progress, Trace, TraceError
 from parsers.model.arrays import distinct_values
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.memory import AFTER, BEFORE, Memory
 from parsers.model.names.steps import is_profiler_step
 from viewer.reports.conversion.chrome_arguments import Arguments

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model.arrays import F64, I64
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 MAX_RUN_LENGTH = 8  # times the resolution: events joined into one never span more
 

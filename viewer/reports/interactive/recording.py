@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from parsers.model import F64, I64, LaneKind
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.names.devices import device_name
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause

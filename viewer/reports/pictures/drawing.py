@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from dataclasses import field
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.appearance.plain_text import one_line
 
 INK = "currentColor"  # follows the page, light or dark

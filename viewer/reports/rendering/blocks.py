@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import ClassVar, TypeAlias
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 
 class Form(Enum):

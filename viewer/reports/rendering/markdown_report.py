@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from viewer.appearance.plain_text import safe
 from viewer.reports.rendering.blocks import Block, Cards, Changes, Chart, Form, Points, Report, Table, Text
 

@@ -16,8 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 import resources
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from viewer.appearance import palette
 from viewer.appearance.plain_text import safe
 from viewer.reports.pictures.drawing import INK

@@ -8,8 +8,7 @@ from enum import IntEnum
 from itertools import islice
 from typing import Any
 
-from parsers.model.late.dataclass import dataclass
-from parsers.model.late.regex import regex
+from parsers.model.late import dataclass, regex
 from viewer.timeline.geometry.tracks import Group, Track
 from viewer.timeline.kinds.base import style_of
 

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from parsers.model import F64, I64, Counter
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.timeline.geometry.row_index import BLOCK, FINEST, Clock, Row
 from viewer.timeline.geometry.scale import Scale
 

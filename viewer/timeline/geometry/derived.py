@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import I64, Counter
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.timeline.geometry.row_index import Row, row_index
 from viewer.timeline.geometry.tracks import Track
 

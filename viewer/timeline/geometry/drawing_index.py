@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from parsers.model import BOOL, I64, LaneKind, Progress, Trace, derived
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.arithmetic.intervals import subtract, union
 from viewer.timeline.geometry.nested_calls import NestedCalls, groups_with_calls, nested_calls
 from viewer.timeline.geometry.row_index import Row, lane_rows, row_index

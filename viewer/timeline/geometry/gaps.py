@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parsers.model.arrays import BOOL, I32, I64
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.analysis.idle.causes import Cause
 from viewer.timeline.geometry.columns import Columns
 from viewer.timeline.geometry.row_index import Row, row_index

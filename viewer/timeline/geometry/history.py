@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Generic, TypeVar
 
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 
 MAX_STATES = 200
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
 
 from parsers.model import LaneKind
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.timeline.geometry.arrangement import Arrangement, GroupState, LaneFilter
 from viewer.timeline.geometry.derived import ABOVE_ALL, Derived
 from viewer.timeline.geometry.nested_calls import inside_or_apart

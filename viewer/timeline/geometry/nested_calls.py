@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from parsers.model import I32, I64, EventTable, LaneKind, Trace
 from parsers.model.arrays import distinct_values
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.timeline.geometry.row_index import Row, row_index
 from viewer.timeline.geometry.tracks import Group, Track
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from parsers.model.arrays import I64
-from parsers.model.events import EventTable
+from parsers.model import I64, EventTable
 from viewer.timeline.geometry.row_index import Row
 
 

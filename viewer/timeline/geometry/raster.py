@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from parsers.model.arrays import BOOL, F64, I64, U8, U32
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.timeline.geometry.columns import Columns
 
 

@@ -14,9 +14,8 @@ from itertools import combinations
 
 import numpy as np
 
-from parsers.model.arrays import I32, I64, U32
-from parsers.model.events import EventTable
-from parsers.model.late.dataclass import dataclass
+from parsers.model import I32, I64, U32, EventTable
+from parsers.model.late import dataclass
 
 SHORT = 2048  # rows of fewer events need no index
 BLOCK = 16

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from parsers.model.arrays import I64
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import TIMES
 
 MIN_SPAN_NS = 40.0

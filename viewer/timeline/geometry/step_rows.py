@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parsers.model.arrays import I64
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.timeline.geometry.scale import Scale
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from parsers.model.arrays import BOOL, F64, I64, U32
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from viewer.timeline.geometry.columns import WIDE, Columns, Grid, columns
 from viewer.timeline.geometry.row_index import Row
 

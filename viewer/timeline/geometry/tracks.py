@@ -8,7 +8,7 @@ import numpy as np
 
 from parsers.model import GPU_LANES, Lane, LaneKind, Trace, derived
 from parsers.model.arrays import distinct_values
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import capital
 from viewer.timeline.kinds.base import Place, counter_style_of, style_of
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from parsers.model import Counter, Lane, LaneKind, Trace
 from parsers.model.catalogs import load_all
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from parsers.model.units import quantity
 from rules.analysis.idle.causes import Cause
 from viewer.appearance.lane_colors import C, LaneColors

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from parsers.model import Lane, LaneKind
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.names.steps import step_number
 from rules.analysis.idle.causes import Cause
 from viewer.appearance.lane_colors import C, LaneColors

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from parsers.model import Lane, LaneKind, Trace
-from parsers.model.late.regex import regex
+from parsers.model.late import regex
 from parsers.model.names.calls import Call, call_of
 from rules.analysis.gpu.gpu_vendor import Vendor, vendor_of
 from rules.analysis.idle.causes import Cause

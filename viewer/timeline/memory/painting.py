@@ -15,11 +15,11 @@ from rules.memory.kinds import Kind
 from viewer.appearance import theme
 from viewer.appearance.painted_chart import TextCache
 from viewer.appearance.theme import Theme
-from viewer.timeline.event_colors import rgb
 from viewer.timeline.geometry.gaps import PERIOD, hatching
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.memory.colors import color_of
 from viewer.timeline.memory.stack import MemoryStack, StackColumns
+from viewer.timeline.scene import rgb
 
 MIN_LABELLED = 15  # pixels: in a lower band there is no room for its name
 UNCERTAIN = 6  # the hatching of what is not known

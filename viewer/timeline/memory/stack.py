@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parsers.model import I64, Counter
-from parsers.model.late.dataclass import dataclass
+from parsers.model.late import dataclass
 from rules.memory.kinds import KINDS, Kind
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.geometry.tracks import stacked_counters
