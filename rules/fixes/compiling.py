@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.model import BOOL, F64, EventKind, derived
+from parsers.model import BOOL, F64, Attribute, EventKind, derived
 from parsers.model.late import regex
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.compilers import is_compiling
@@ -83,5 +83,37 @@ def entering_broken_graphs(analysis: Analysis) -> BOOL:
     return np.asarray((graph >= 0) & (graph != np.append(-1, graph[:-1])))
 
 
+@derived
+def entering_graphs_behind(analysis: Analysis) -> tuple[BOOL, BOOL]:
+    """The first calls of graphs behind a read-back, and of those that only come later in the step than another one.
+
+    The former would be one with the graph before them; the latter would if nothing else keeps them apart, such as
+    layers that are compiled one by one. The backward pass of a graph has its sequence number.
+    """
+    host, breaks = replay_of(analysis).host, graph_breaks(analysis)
+    function, entering = autograd_functions(analysis), entering_broken_graphs(analysis)
+    forward = np.flatnonzero(entering & (function < 0))
+    broken = np.cumsum(breaks)[forward]
+    same = (np.diff(host.step[forward]) == 0) & (np.diff(host.thread[forward]) == 0)
+    behind, later = (np.append(False, same & each) for each in (np.diff(broken) > 0, np.diff(broken) == 0))
+    number = analysis.trace.attribute(Attribute.SEQUENCE, surroundings_of(analysis).around(_is_function), -1)
+    backward = np.flatnonzero(entering & (function >= 0))
+    of_backward = analysis.trace.attribute(Attribute.SEQUENCE, function[backward], -1)
+
+    def with_backward(which: BOOL) -> BOOL:
+        found = np.zeros(len(host), bool)
+        numbers = number[forward[which]]
+        found[forward[which]] = True
+        found[backward[np.isin(of_backward, numbers[numbers >= 0])]] = True
+        return found
+
+    return with_backward(behind), with_backward(later)
+
+
 def _is_compiled(name: str) -> bool:
     return _COMPILED.match(name) is not None
+
+
+def _is_function(name: str) -> bool:
+    """What autograd knows of a compiled graph."""
+    return name == "CompiledFunction"

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from parsers.model import Attribute
+from rules.analysis.analysis import Analysis
+from rules.fixes.compiling import entering_graphs_behind
 from rules.fixes.plan import Plan
-from tests.rules.builder import TinyTrace
+from rules.replay.replay import replay_of
+from tests.rules.builder import AUTOGRAD, TinyTrace, steps
 from tests.rules.test_fixes import plan_of_body
 
 GRAPH = "## Call CompiledFxGraph fabc ##"
@@ -85,3 +90,48 @@ def test_the_time_between_broken_graphs_is_no_work_of_its_own_and_no_graph_is_ca
     assert "move-host-phase" not in titles
     assert "replay-cuda-graph" not in titles
     assert "move-host-phase" in told(broken(apart=800.0, graph="some range"))
+
+
+def trained(numbered: bool = True, layers: int = 1) -> Analysis:
+    """Layers of two compiled graphs each, with a condition between the two, and the backward pass of all of them."""
+
+    def body(trace: TinyTrace, at: float) -> None:
+        at += 10.0
+        for number in range(2 * layers):
+            forward = trace.op(at, at + 50, "CompiledFunction")
+            trace.region(at + 5, at + 45, GRAPH)
+            trace.kernels(at + 10, 2, 8, 10)
+            at += 60
+            if number % 2 == 0:
+                trace.op(at, at + 45, "aten::is_nonzero")
+                trace.copy(at + 32, at + 34, "DtoH", at, pageable=True, bytes=1, launch_us=40)
+                at += 50
+            if numbered:
+                trace.builder.attribute(Attribute.SEQUENCE, np.array([forward]), 7 + number)
+        for number in reversed(range(2 * layers)):
+            name = "autograd::engine::evaluate_function: CompiledFunctionBackward"
+            backward = trace.op(at, at + 50, name, AUTOGRAD)
+            trace.region(at + 5, at + 45, GRAPH, AUTOGRAD)
+            trace.kernels(at + 10, 2, 8, 10, thread=AUTOGRAD)
+            at += 60
+            if numbered:
+                trace.builder.attribute(Attribute.SEQUENCE, np.array([backward]), 7 + number)
+
+    return Analysis(steps(6, 20 + layers * 300, lambda trace, _: body(trace, 0.0)).build())
+
+
+@pytest.mark.parametrize(
+    ("numbered", "layers", "behind", "later"),
+    [(True, 2, 4, 2), (True, 3, 6, 4), (False, 2, 2, 1)],
+    ids=["two layers", "three layers", "without the numbers that tell whose backward pass it is"],
+)
+def test_a_graph_behind_a_read_back_and_its_backward_pass_are_no_graphs_of_their_own(
+    numbered: bool, layers: int, behind: int, later: int
+) -> None:
+    """Of those of other layers nobody knows."""
+    analysis = trained(numbered, layers)
+    found = entering_graphs_behind(analysis)
+    assert [int(np.count_nonzero(each)) / 6 for each in found] == [behind, later]
+    first_of_step = np.diff(replay_of(analysis).host.step, prepend=-1) > 0
+    assert not (found[0] | found[1])[first_of_step].any()
+    assert not (found[0] & found[1]).any()

@@ -22,7 +22,7 @@ from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.catalog.faster_kernels import ALIGNED_AT_LEAST, ALIGNED_AT_MOST, unaligned_products
 from rules.fixes.changes import durations_times, less_host_time, of_nodes, per_step, together, without_calls
-from rules.fixes.compiling import beside_graph_breaks, compiling_ns, graph_breaks
+from rules.fixes.compiling import beside_graph_breaks, compiling_ns, entering_graphs_behind, graph_breaks
 from rules.fixes.forms.shared_heads import shared_heads
 from rules.fixes.forms.shifted_spectra import shifted_spectra
 from rules.fixes.forms.written import calls_of
@@ -241,8 +241,10 @@ What makes it more or less
 
 
 _CONDITION = "aten::is_nonzero"
-# of the time up to the read-back, and from there to the next graph's first kernel: leaving and entering a graph
-LEFT_OF_BREAKS, LEFT_OF_BREAKS_AT_LEAST = 0.5, 0.25
+# of the time up to the read-back, and up to the first kernel of the graph behind it and of its backward pass: leaving
+# and entering a graph (docs/predictions.md)
+LEFT_OF_BREAKS, LEFT_OF_BREAKS_AT_LEAST = 0.25, 0.5
+LEFT_OF_LATER = 0.5  # of the time up to the first kernel of graphs that no read-back is known to keep apart
 
 _CODE = """x = block(x)
 bad |= ~torch.isfinite(x).all()      # stays on the GPU, and in the graph
@@ -264,12 +266,13 @@ When it applies
     tensors count: a loop that chooses the next token reads values between its graphs, too.
 
 What is changed in the replay
-    The read-backs and their waits are gone, and half of the time between the graphs, a quarter at least, all of it at
-    most.
+    The read-backs and their waits are gone, and three quarters of the time between the graphs: half of it at least,
+    all of it at most. So is that before the backward pass of a graph behind a read-back. Of the time before other
+    graphs that follow in a step, and before their backward passes, half is gone, nothing at least, all of it at most.
 
 What makes it more or less
-    What the compiler fuses across the joint, and whether something else breaks the graph in the same place
-    (TORCH_LOGS=graph_breaks tells).
+    What the compiler fuses across the joint, whether something else breaks the graph in the same place
+    (TORCH_LOGS=graph_breaks tells), and whether the program compiles its layers one by one.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -283,7 +286,8 @@ What makes it more or less
         condition = bool((around.inside(_CONDITION.__eq__) & nodes).any())
         name = _CONDITION if condition else "aten::item"
         place = place_of(analysis, waits.astype(np.float64))
-        edges = beside_graph_breaks(analysis)
+        behind, later = entering_graphs_behind(analysis)
+        behind = behind | beside_graph_breaks(analysis)
         yield Proposal(
             title=(
                 f"Join the compiled graphs: {often:,.0f} graph breaks with a read-back ({name}"
@@ -303,18 +307,19 @@ What makes it more or less
                 ),
                 code=for_pytorch(_CODE),
             ),
-            expected=_joined(replay, nodes, edges, LEFT_OF_BREAKS),
-            low=_joined(replay, nodes, edges, 1.0 - LEFT_OF_BREAKS_AT_LEAST),
-            high=_joined(replay, nodes, edges, 0.0),
+            expected=_joined(replay, nodes, (behind, LEFT_OF_BREAKS), (later, LEFT_OF_LATER)),
+            low=_joined(replay, nodes, (behind, LEFT_OF_BREAKS_AT_LEAST)),
+            high=_joined(replay, nodes, (behind | later, 0.0)),
             depends_on="what the compiler fuses across the joint",
         )
 
 
-def _joined(replay: Replay, nodes: BOOL, edges: BOOL, left: float) -> Change:
-    """Nothing is read, and this part of the time before it, and before what follows, is left."""
+def _joined(replay: Replay, nodes: BOOL, *edges: tuple[BOOL, float]) -> Change:
+    """Nothing is read, and of the time before some calls such a part is left."""
 
     def closer(overlay: Overlay) -> None:
-        overlay.gap[edges] *= left
+        for calls, left in edges:
+            overlay.gap[calls] *= left
 
     return together(closer, without_calls(replay, nodes, 0.0))
 
