@@ -17,7 +17,6 @@ from parsers.smi.readings import Readings
 _IN_HEADERS = (b"DeviceId", b"ChipId(Idx)")
 _NUMBER, _OF_NPU = regex(r"\d{1,5}"), regex(r"\s*\d{1,5}\s+(\d{1,3})\s")
 _MIB = 1048576.0
-_IDENTIFYING = 2  # columns before the readings
 _COLUMNS = regex(r" *, *|(?<=\))\s+")
 _CELLS = regex(r" *, *|\s+")
 _XPU = regex(r"Timestamp, ?DeviceId, ?[A-Z][^\n]*")
@@ -135,7 +134,7 @@ class _Log:
             self.readings.unusable(line, place)
             return
         self.readings.lines += 1
-        for column, cell in zip(self._columns[_IDENTIFYING:], cells[_IDENTIFYING:], strict=True):
+        for column, cell in zip(self._columns, cells, strict=True):
             if (quantity := _QUANTITIES.get(column)) is not None:
                 self.readings.add(device, column, quantity, moment, cell)
 

@@ -131,7 +131,6 @@ _COLUMNS = (
 MIN_DESCENT = (
     50.0  # percent of a function: a line with more that calls another printed one is told by that one
 )
-_MAX_TEXT = 200  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +214,7 @@ def _functions(lines: list[str]) -> Iterator[_Function]:
         elif rows is not None and (found := _ROW.match(line)):
             place = f"{name} ({file}:{found[1]})"
             time = _number(found[3]) * unit
-            text = (found[5] or "").strip()[:_MAX_TEXT]
+            text = (found[5] or "").strip()[:_MAX_CODE]
             rows.append((place, float(found[2]), time, float(found[4]), text))
 
 

@@ -136,7 +136,6 @@ _PYTHON = regex(r"py::(?P<function>[^:]+):(?P<file>.+)")
 _LOOKED_AT = 60  # lines
 _MAX_BYTES = 512 << 20
 _MAX_LINE_LENGTH = 1 << 16
-_MAX_FRAMES = 40_000_000  # in all stacks
 
 
 @dataclass(slots=True)
@@ -210,7 +209,7 @@ def _threads(lines: Iterator[bytes], builder: TraceBuilder) -> tuple[dict[tuple[
     known: dict[bytes, int] = {}
     current: _Thread | None = None
     stack: list[int] = []
-    wrong = frames = 0
+    wrong = 0
 
     def end() -> None:
         if current is not None:
@@ -234,7 +233,7 @@ def _threads(lines: Iterator[bytes], builder: TraceBuilder) -> tuple[dict[tuple[
             if not sample["rest"].strip():
                 continue
         found = _FRAME.fullmatch(cut)
-        if found is None or current is None or frames >= _MAX_FRAMES:
+        if found is None or current is None:
             wrong += 1
             continue
         if len(stack) < MAX_DEPTH:
@@ -242,7 +241,6 @@ def _threads(lines: Iterator[bytes], builder: TraceBuilder) -> tuple[dict[tuple[
             if (index := known.get(key)) is None:
                 index = known[key] = builder.string(_named(found))
             stack.append(index)
-            frames += 1
     end()
     return threads, wrong
 
