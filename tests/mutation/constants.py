@@ -76,6 +76,13 @@ def module_of(file: str) -> str:
 
 
 @cache
+def file_of(module: str) -> str:
+    """The file of a module or of a package."""
+    path = module.replace(".", "/")
+    return f"{path}/__init__.py" if (REPOSITORY / path).is_dir() else f"{path}.py"
+
+
+@cache
 def _files(root: str) -> list[str]:
     return sorted(file.relative_to(REPOSITORY).as_posix() for file in (REPOSITORY / root).rglob("*.py"))
 
@@ -142,7 +149,7 @@ def _importers() -> dict[tuple[str, str], set[str]]:
         for node in ast.walk(module):
             if isinstance(node, ast.ImportFrom) and node.module:
                 for name in node.names:
-                    found.setdefault((f"{node.module.replace('.', '/')}.py", name.name), set()).add(file)
+                    found.setdefault((file_of(node.module), name.name), set()).add(file)
     return found
 
 
