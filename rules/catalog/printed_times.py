@@ -78,7 +78,9 @@ How it decides
     {percent(MIN_NAMED)} of the time are named. Where only the first rows were printed, the printed shares tell how
     much is missing: of rows that hold less than {percent(MAJORITY)} and no large one, that is said instead. So is
     importing modules, where it takes {percent(MAJORITY)} of what Python's profiler saw. Where the CPU's own work
-    takes longer than the GPU's and no operator has {percent(MIN_LEADING)} of it, both are told. Functions of Python
+    takes longer than the GPU's and no operator has {percent(MIN_LEADING)} of it, both are told. Where the rows hold
+    less than {percent(MAJORITY)} of the CPU's time and the GPU works for at least {percent(MAJORITY)} of it, the rest
+    may be the CPU's wait for the GPU, and the GPU's time is reported. Functions of Python
     that wait for locks, processes, the network or for time to pass are called waits. Where no function of Python has
     {percent(MIN_LEADING)} of the time itself, the innermost one that has {percent(MAJORITY)} with its calls is told.
 
@@ -110,6 +112,7 @@ When it is wrong
             account=" ".join(
                 [
                     *(_account(each) for each in (main, *(each for each in spent if each is not main))),
+                    *_what_may_wait(main, spent),
                     *_with_what_it_calls(around),
                     *_others_like_it(spent),
                 ]
@@ -134,9 +137,15 @@ def _main(spent: tuple[Spent, ...]) -> Spent:
     """The GPU's, unless the work of the CPU alone takes longer."""
     gpu = next((each for each in spent if each.of is TimeOf.GPU), None)
     host = max((each for each in spent if each is not gpu), key=lambda each: each.working_ns, default=None)
-    if gpu is None or (host is not None and host.working_ns > gpu.ns):
+    if gpu is None or (host is not None and host.working_ns > gpu.ns and not _may_wait(host, gpu)):
         return host or spent[0]
     return gpu
+
+
+def _may_wait(host: Spent, gpu: Spent) -> bool:
+    """Whether the wait for the GPU, which works most of the time, is as likely as not in rows that were not printed."""
+    hidden = host.printed < MAJORITY and host.printed_work_ns <= gpu.ns
+    return hidden and host.of is TimeOf.CPU and host.timed and gpu.timed and gpu.ns >= MAJORITY * host.ns
 
 
 def _first(main: Spent, spent: tuple[Spent, ...]) -> Total:
@@ -186,6 +195,17 @@ def _account(spent: Spent) -> str:
 def _with_what_it_calls(around: tuple[Total, ...]) -> list[str]:
     told = listed([_told(row, True) for row in around[:MAX_NAMED]])
     return [f"With what they call, each inside the next: {told}."] if around else []
+
+
+def _what_may_wait(main: Spent, spent: tuple[Spent, ...]) -> list[str]:
+    hosts = [
+        each for each in spent if main.of is TimeOf.GPU and each.of is TimeOf.CPU and _may_wait(each, main)
+    ]
+    return [
+        f"The rows that were printed hold {percent(host.printed)} of the CPU's time: in the others it may wait for the "
+        "GPU."
+        for host in hosts
+    ]
 
 
 def _others_like_it(spent: tuple[Spent, ...]) -> list[str]:

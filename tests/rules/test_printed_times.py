@@ -308,6 +308,22 @@ def test_many_small_operators_are_told_beside_the_gpu(longest: float, title: str
     assert told(cpu, summary(*GPU))[0] == title
 
 
+@pytest.mark.parametrize(
+    ("gpu", "printed", "is_of_gpu"), [(0.9, 30.0, True), (0.4, 30.0, False), (0.9, 60.0, False)]
+)
+def test_the_wait_for_a_gpu_that_works_may_be_in_rows_that_were_not_printed(
+    gpu: float, printed: float, is_of_gpu: bool
+) -> None:
+    cpu = of("s", TimeOf.CPU, ("aten::mm", printed / 100, printed))
+    title, account = told(cpu, of("s", TimeOf.GPU, ("gemm", gpu, 100.0)))
+    assert title == (
+        "100 % of the GPU's time is in gemm"
+        if is_of_gpu
+        else f"{printed:.0f} % of the CPU's time is in aten::mm"
+    )
+    assert ("it may wait for the GPU" in account) is is_of_gpu
+
+
 def test_layers_of_tensorrt_say_which_one_takes_the_gpus_time(fixtures: Path) -> None:
     trace = open_trace([fixtures / "results" / "trtexec_profile.json"])
     analysis = Analysis(trace)

@@ -94,6 +94,11 @@ class Spent:
         """What of it does not wait for the GPU."""
         return self.ns - sum(row.ns for row in self.rows if row.waits)
 
+    @property
+    def printed_work_ns(self) -> float:
+        """The part of ``working_ns`` that the rows hold; others, which were not printed, may wait."""
+        return sum(row.ns for row in self.rows if not row.waits)
+
 
 @derived
 def printed_totals(trace: Trace) -> tuple[Spent, ...]:
