@@ -14,8 +14,6 @@ from rules.comparison.matching import Matched
 
 Work = tuple[float, float]  # (launches, ns) a step
 
-SEED = 0  # names get the same random numbers each time
-
 
 class Match(Enum):
     """How a row was matched; the value is its sign."""
@@ -130,7 +128,7 @@ def _groups(calls: tuple[Calls, Calls], matched: Matched) -> tuple[I64, I64]:
 
 def _signatures(calls: tuple[Calls, Calls], runs: tuple[I64, ...], together: I64) -> I64:
     """A number for each run: runs with the same names on both sides have the same one, from 0."""
-    random = np.random.default_rng(SEED)
+    random = np.random.default_rng(0)  # names get the same numbers each time
     most = max(int(each.name.max()) + 1 for each in calls if len(each))
     value = random.integers(1, 2**62, (2, most), dtype=np.int64)
     found = []

@@ -16,17 +16,15 @@ from rules.analysis.steps.steps import Step
 CONFIDENCE = 0.95
 RESAMPLES = 4000
 MAX_BLOCKS = 1000  # of consecutive steps: more are not resampled one by one
-SEED = (
-    0  # with what was measured: the same two recordings give the same interval, and swapped ones its inverse
-)
 STEP_SPREAD = 0.02  # of one step on a quiet machine: what a few steps may not show of their own spread
 MIN_STEPS = 2  # of one, nothing is known about the spread
 SLOW_STEP = 2.0  # times the median
-MIN_FOR_DRIFT = 5  # in order by chance once in 60 recordings
-DRIFT_Z = 1.96  # of Spearman's rank correlation of step time and position, times sqrt(n - 1)
+DRIFT_Z = (
+    1.96  # of Spearman's rank correlation of step time and position, times sqrt(n - 1): never of fewer than 5
+)
 MIN_DRIFT = 0.02  # of the first half's mean
 MAX_NAMED = 3
-FURTHEST = 100.0  # logarithm of a factor; a bound that keeps numbers finite
+FURTHEST = np.log(np.finfo(np.float64).max) / 2  # logarithm of a factor; a bound that keeps numbers finite
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ class StepTimes:
         Spearman's rank correlation with the position decides (Spearman, 1904).
         """
         count = len(self.ns)
-        if count < MIN_FOR_DRIFT or np.ptp(self.ns) == 0:
+        if not count or np.ptp(self.ns) == 0:
             return 0.0
         ranks = np.argsort(np.argsort(self.ns, kind="stable"), kind="stable")
         if abs(np.corrcoef(ranks, np.arange(count))[0, 1]) * np.sqrt(count - 1) < DRIFT_Z:
@@ -89,8 +87,11 @@ class StepTimes:
         )
 
     def random(self) -> np.random.Generator:
-        """Random numbers of these times alone, whatever they are compared with."""
-        return np.random.default_rng([SEED, zlib.crc32(self.ns.tobytes())])
+        """Random numbers of these times alone.
+
+        The same two recordings give the same interval, and swapped ones its inverse.
+        """
+        return np.random.default_rng(zlib.crc32(self.ns.tobytes()))
 
     def resampled_means(self, random: np.random.Generator) -> F64:
         """Means of RESAMPLES bootstrap samples, ns (Efron, 1979; in blocks where steps drift: Kuensch, 1989)."""

@@ -161,7 +161,6 @@ def _judged(kinds: I64, begins: I64) -> Cycles | None:
 
 
 MAX_SEQUENCE_LENGTH = 200_000
-MIN_OPERATIONS = 2  # of a cycle
 MIN_KERNELS = 2  # of a cycle that reads nothing back: one alone is a kernel that is run often
 PART_OF_CYCLE = 0.2  # what lies outside of all cycles is no more than this of one, or belongs to another one
 ALIKE_THREADS = 0.9  # cosine of what two threads launch: requests are served side by side
@@ -180,12 +179,12 @@ def repetitions(trace: Trace, operations: I64) -> list[tuple[int, int]]:
     step is taken: it reads a result back, ends with an optimizer, or ends where the GPU waits.
     """
     order = _of_busiest_device(trace, operations)[:MAX_SEQUENCE_LENGTH]
-    if len(order) < MIN_OPERATIONS or _served_side_by_side(trace, order):
+    if not len(order) or _served_side_by_side(trace, order):
         return []
     names = np.unique(trace.events.name[order], return_inverse=True)[1].astype(np.int64)
     kinds = _kinds(trace, order)
     for cycles in cycles_in(names, kinds):
-        if cycles.length < MIN_OPERATIONS or not _is_step(trace, order, cycles):
+        if not _is_step(trace, order, cycles):
             continue
         begins = _cut_at_longest_wait(trace, order, kinds, cycles)
         if not (
