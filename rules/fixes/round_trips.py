@@ -10,8 +10,10 @@ from parsers.model.events import of_kinds
 from parsers.model.late import dataclass
 from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
+from rules.analysis.cpu.cpu_time import collectives_on_cpu
 from rules.fixes.backward import backward_ns, optimizers_ns
 from rules.fixes.changes import LEFT_ON_GPU, copies, per_step
+from rules.fixes.cpu_collectives import in_collectives
 from rules.remedies.engines import directive_advice
 from rules.replay.replay import Replay, replay_of
 from rules.replay.surroundings import surroundings_of
@@ -20,6 +22,9 @@ MIN_BYTES = 1_000_000  # of a step, in each direction
 MIN_SAME_SIZES = 0.8  # of the bytes of a trip: what comes back has the sizes of what went
 # of operators on the CPU in a step: without any the copies are no trip of one tensor
 MIN_WORK_NS = 1_000_000.0
+MIN_MEETING_NS = (
+    50_000.0  # of a collective on the CPU before a call: less is one that the program need not wait for
+)
 MOSTLY = 0.5
 MIN_SWAPPED_SIZES, MIN_SWAPPED = 2, 8  # copies of a step each way, and how many sizes they have
 LEFT_OF_LONG = 0.02  # of what long operators on the CPU take, when they run on the GPU
@@ -40,6 +45,7 @@ class RoundTrips:
     left_ns: F64
     bytes: float
     swapped: bool = False  # sent both ways again and again, and hardly anything is calculated
+    exchanged: bool = False  # the CPUs of the ranks reduce or gather it
     mapped: bool = (
         False  # by directives, which copy the arrays of each loop both ways unless they are told otherwise
     )
@@ -57,7 +63,8 @@ class RoundTrips:
             np.maximum(self.work_ns, other.work_ns),
             np.where(self.calls, self.left_ns, other.left_ns),
             max(self.bytes, other.bytes),
-            other.swapped,
+            self.swapped or other.swapped,
+            self.exchanged or other.exchanged,
             self.mapped,
         )
 
@@ -73,7 +80,7 @@ def round_trips(analysis: Analysis) -> RoundTrips:
     near, far = _near(replay), _of_parameters(replay)
     if far.worked() > near.worked():
         return far
-    return near.and_also(_swapped(replay))
+    return near.and_also(_exchanged(replay)).and_also(_swapped(replay))
 
 
 def _near(replay: Replay) -> RoundTrips:
@@ -141,6 +148,40 @@ def _that_matter(
     return RoundTrips(calls, copied, np.maximum(work - left, 0.0), left, bytes_there, mapped=mapped)
 
 
+def _exchanged(replay: Replay) -> RoundTrips:
+    """What goes to the host for a collective on the ranks' CPUs that ends before the GPU gets other work.
+
+    Nothing need come back. What a rank waits there for others stays, unless collectives of the GPUs show it again.
+    """
+    analysis, host = replay.analysis, replay.host
+    there, back = _bytes(replay, CopyKind.D2H), _bytes(replay, CopyKind.H2D)
+    if not len(collectives_on_cpu(analysis.trace)) or not there.any():
+        return RoundTrips.none(replay)
+    took, waited = in_collectives(replay)
+    meets = took >= MIN_MEETING_NS
+    launches = of_kinds(host.call, Call.LAUNCH, Call.GRAPH_LAUNCH)
+    begins = np.append(True, np.diff(host.thread) != 0)
+    stretch = np.cumsum(launches | begins) - (
+        launches & meets & ~begins
+    )  # what a launch waits for is before it
+    number, place = int(stretch.max()) + 1, np.arange(len(host))
+    first, last = np.full(number, len(host)), np.full(number, -1)
+    np.minimum.at(first, stretch[there > 0], place[there > 0])
+    np.maximum.at(last, stretch[meets], place[meets])
+    behind = (place > first[stretch]) & (place <= last[stretch])
+    calls = behind | ((place == first[stretch]) & (last[stretch] > place))
+    copied = calls & ((there > 0) | ((back > 0) & meets))
+    operators = np.where(behind, np.minimum(surroundings_of(analysis).operators_ns, host.gap), 0.0)
+    work = np.where(behind, host.gap, 0.0)
+    if not (replay.device.meeting >= 0).any():
+        work -= np.where(behind, np.minimum(waited, work), 0.0)
+    needed = np.where(behind, took - waited, 0.0) + operators
+    if per_step(replay, float(needed.sum())) < MIN_WORK_NS:
+        return RoundTrips.none(replay)
+    left = LEFT_ON_GPU * np.minimum(needed, work)
+    return RoundTrips(calls, copied, work - left, left, float(there[copied].sum()), exchanged=True)
+
+
 def _of_parameters(replay: Replay) -> RoundTrips:
     """What goes through parameters on the CPU: back in the forward pass, and there in the backward pass.
 
@@ -180,7 +221,16 @@ def _swapped(replay: Replay) -> RoundTrips:
     if len(sizes) < MIN_SWAPPED_SIZES or each_way < MIN_SWAPPED:
         return RoundTrips.none(replay)
     work = np.where(copied, host.gap, 0.0)
-    return RoundTrips(copied, copied, work, np.zeros(len(host)), float(there[copied].sum()), swapped=True)
+    exchanged = len(collectives_on_cpu(replay.analysis.trace)) > 0
+    return RoundTrips(
+        copied,
+        copied,
+        work,
+        np.zeros(len(host)),
+        float(there[copied].sum()),
+        swapped=True,
+        exchanged=exchanged,
+    )
 
 
 def _from_one_to_the_other(thread: I64, begins: BOOL, ends: BOOL) -> BOOL:

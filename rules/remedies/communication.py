@@ -142,7 +142,8 @@ ON_GPU = remedy(
         'Let NCCL exchange tensors of GPUs: init_process_group("nccl"), or "cpu:gloo,cuda:nccl" where tensors of the '
         "CPU are exchanged as well."
     ),
-    "Reduce gradients where they are, on the GPU: gloo copies each tensor to the host and back.",
+    "Reduce tensors where they are, on the GPU, and copy only results that the host needs: gloo takes all of each "
+    "tensor through the host's memory.",
     code=for_pytorch("""torch.cuda.set_device(local_rank)
 torch.distributed.init_process_group("nccl")"""),
 )

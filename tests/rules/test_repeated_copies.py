@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from parsers.ranks.merge import merge
+from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
-from rules.fixes.plan import Plan
-from tests.rules.builder import TinyTrace
+from rules.fixes.plan import Plan, make_plan
+from tests.rules.builder import AUTOGRAD, TinyTrace
 from tests.rules.test_fixes import plan_of_body, promised
 from tests.rules.test_named_causes import titles
 
@@ -66,6 +68,92 @@ def test_what_goes_both_ways_for_a_collective_on_the_cpu_is_exchanged_by_gpus(
     )
     assert (Category.EXPOSED_COMMUNICATION in proposal.categories) is found
     assert ("init_process_group" in str(proposal.remedy)) is found
+
+
+# ---- what the CPUs of the ranks reduce -------------------------------------------------------------------------------
+
+
+def reduced(
+    takes: float = 3_000.0,
+    sent: int = 4_000_000,
+    back: int = 4_096,
+    inside: str = "gloo:all_reduce",
+    launched: int = 0,
+    waits: tuple[float, ...] = (0.0,),
+    nccl: bool = False,
+) -> Plan:
+    """Steps with a collective on the CPU behind a copy to it, beside which ``launched`` kernels start."""
+    traces = []
+    for rank, waiting in enumerate(waits):
+        trace = TinyTrace(rank=rank if len(waits) > 1 else None)
+        length = takes + max(waits) + 800
+        for index in range(6):
+            trace.shift = index * length
+            trace.step(0, length, f"ProfilerStep#{index}")
+            trace.kernels(10, 10, 30, 40)
+            if sent:
+                trace.copy(430, 500, "DtoH", 420, pageable=True, bytes=sent, launch_us=85)
+            at = 510 + max(waits) - waiting
+            until = 510 + max(waits) + takes
+            trace.region(at, until, inside, thread=AUTOGRAD)
+            trace.kernels(520, launched, 5, takes / max(launched, 1))
+            if back:
+                trace.copy(until + 10, until + 14, "HtoD", until + 5, pageable=True, bytes=back, launch_us=12)
+            if nccl:
+                trace.collective(until + 40, until + 60, until + 25)
+            trace.kernels(until + 70, 5, 30, 40)
+        traces.append(trace.build())
+    plan = make_plan(Analysis(merge(traces) if len(traces) > 1 else traces[0]))
+    assert plan.crashed == ()
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({}, True),
+        ({"back": 0}, True),
+        ({"sent": 4}, True),
+        ({"takes": 1_010.0}, True),
+        ({"takes": 990.0}, False),
+        ({"sent": 0}, False),
+        ({"inside": "reduce by hand"}, False),
+        ({"launched": 60}, False),
+    ],
+    ids=[
+        "a mean comes back",
+        "nothing comes back",
+        "a single value",
+        "a millisecond",
+        "less",
+        "of data that was on the CPU",
+        "no collective",
+        "the GPU gets work meanwhile",
+    ],
+)
+def test_a_collective_that_the_program_waits_for_on_the_cpu_is_left_to_the_gpus(
+    changed: dict[str, object], found: bool
+) -> None:
+    plan = reduced(**changed)  # type: ignore[arg-type]
+    told = titles(plan).get("keep-on-gpu", "")
+    assert told.startswith("Let NCCL exchange tensors between the GPUs: ") is found
+    if found:
+        assert "go to the host, " in told
+        assert "copy-less" not in promised(plan)
+        assert "move-host-phase" not in promised(plan)
+
+
+def test_what_a_rank_waits_for_others_stays_unless_collectives_of_the_gpus_show_it() -> None:
+    gains = [
+        next(
+            each.expected
+            for each in reduced(waits=(0.0, 3_000.0), nccl=nccl).promises
+            if each.proposal.fix == "keep-on-gpu"
+        )
+        for nccl in (False, True)
+    ]
+    assert gains[0] < 2.1  # of 7 ms a rank waits 3 for the other one, and the collective takes 3
+    assert gains[1] > 3.0
 
 
 # ---- small copies in a row -------------------------------------------------------------------------------------------

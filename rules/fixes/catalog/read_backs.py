@@ -11,7 +11,6 @@ from parsers.model.names.calls import Call
 from parsers.model.names.per_name import named
 from parsers.model.units import duration, size, three_digits
 from rules.analysis.analysis import Analysis
-from rules.analysis.cpu.cpu_time import collectives_on_cpu
 from rules.analysis.recording.training import is_training
 from rules.findings.category import Category
 from rules.fixes.backward import nan_checks, optimizers_ns
@@ -257,11 +256,13 @@ When it applies
     need not compute. Or the CPU works for more than 1 ms inside the backward
     pass or an optimizer, and copies of the same sizes go both ways in each step. Or at least eight copies of at least
     two sizes go each way in a step, as weights do when they are swapped in and out, and gradients when gloo or MPI
-    reduces them on the CPU.
+    reduces them on the CPU. Or the CPUs of the ranks reduce what was copied to the host, for more than 1 ms of a step
+    with operators that compute on it, and the GPU gets no other work until then.
 
 What is changed in the replay
     The copies in both directions, the waits for them and the host work in between are gone; a twentieth of its
-    operators' time stays, a fiftieth for long ones, which is what they take on the GPU.
+    operators' time stays, a fiftieth for long ones, which is what they take on the GPU. How long a rank waits for the
+    others in a collective of the CPUs stays where the GPUs run none.
 
 What makes it more or less
     How fast the GPU does the work: for large operators almost nothing stays. Whether the GPU's memory has room for
@@ -273,10 +274,10 @@ What makes it more or less
         if not trips.calls.any():
             return
         updates = _updates_parameters(analysis, replay, trips)
-        exchanged = trips.swapped and len(collectives_on_cpu(analysis.trace)) > 0
+        exchanged = trips.exchanged
         name = (
             ""
-            if trips.swapped or trips.mapped
+            if trips.swapped or trips.exchanged or trips.mapped
             else surroundings_of(analysis).place(int(trips.work_ns.argmax()))
         )
         what = (
@@ -296,7 +297,10 @@ What makes it more or less
         amount = size(round(per_step(replay, trips.bytes)))
         taken = per_step(replay, float(replay.host.cost[trips.calls].sum() + trips.work_ns.sum()))
         yield Proposal(
-            title=f"{what}: {amount} go to the host and come back, {duration(taken)} {replay.in_step}",
+            title=(
+                f"{what}: {amount} go to the host{'' if exchanged else ' and come back'}, {duration(taken)} "
+                f"{replay.in_step}"
+            ),
             categories=(
                 Category.COPY_D2H,
                 Category.COPY_H2D,
