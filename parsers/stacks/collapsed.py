@@ -31,9 +31,8 @@ _SOURCE = regex(r"\.pyx?$|^<")  # without a line, other files are binaries
 _PYTHON = regex(r"(?P<file>[^:]+\.\w+|<[^<>]+>):(?P<function>[^:]+):(?P<line>\d{1,9})")  # profiling.sampling
 _GROUP = regex(r"(?:process|thread) .*|thread \(.*\).*|tid:\d+")
 _QUOTED = regex(rb'process \d+:"')
-_MAX_STACKS = 2_000_000
+_MAX_STACKS = 2_000_000  # with counts of twelve digits each they last no longer than a clock can state
 _MAX_NAME_LENGTH = 1_000
-_MAX_WEIGHT = 1 << 60  # of all stacks
 
 
 def trace_of_stacks(source: Source, wrote: tuple[str, str], data: bytes, progress: Progress) -> Trace:
@@ -61,15 +60,14 @@ def _threads(data: bytes, builder: TraceBuilder, progress: Progress) -> tuple[_T
     """The stacks and counts of each thread, stacks that begin alike beside each other; and how many lines are none."""
     known: dict[bytes, int] = {}
     found: dict[str, list[tuple[list[int], int]]] = {}
-    samples = stacks = wrong = 0
-    read = 0
+    stacks = wrong = read = 0
     for number, whole in enumerate(BytesIO(data)):
         read, line = read + len(whole), whole.rstrip(b"\r\n")
         if number % 4_000 == 0:
             progress.step(read / len(data), "reading samples")
         match = STACK_LINE.fullmatch(line)
         count = int(match[2]) if match else 0
-        if match is None or not count or samples + count > _MAX_WEIGHT or stacks >= _MAX_STACKS:
+        if match is None or not count or stacks >= _MAX_STACKS:
             wrong += bool(line.strip())
             continue
         thread, frames = _split(match[1])
@@ -80,7 +78,7 @@ def _threads(data: bytes, builder: TraceBuilder, progress: Progress) -> tuple[_T
             stack.append(index)
         found.setdefault(thread, []).append((stack, count))
         allow_threads(len(found))
-        samples, stacks = samples + count, stacks + 1
+        stacks += 1
     return {
         thread: ([stack for stack, _ in rows], [count for _, count in rows])
         for thread, rows in ((name, sorted(rows)) for name, rows in found.items())
