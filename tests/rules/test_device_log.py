@@ -17,10 +17,11 @@ HEADER = "timestamp,gpu_util(%),memory_used(MB),power_draw(W)\n"
 @pytest.mark.parametrize(
     ("readings", "told"),
     [
-        (1, "A log without a timeline: GPU 0 at a single moment: 40 % busy, 90 W"),
+        (1, "A log without a timeline: GPU 0 at a single moment: 40 % busy, 90 W, 5.09 GB of memory in use"),
         (
             3,
-            "A log without a timeline: GPU 0 over 2.00 s: busy 40 % of the time (at most 40 %), 90 W (at most 90 W)",
+            "A log without a timeline: GPU 0 over 2.00 s: busy 40 % of the time (at most 40 %), 90 W (at most 90 W), "
+            "at most 5.09 GB of memory in use",
         ),
     ],
 )
@@ -33,3 +34,16 @@ def test_a_log_says_how_busy_the_gpu_was_and_for_how_long(readings: int, told: s
     diagnosis = diagnose(trace)
     assert not diagnosis.crashed
     assert verdict(Analysis(trace), diagnosis) == told
+
+
+def test_a_log_says_how_much_of_the_memory_was_in_use(tmp_path: Path) -> None:
+    path = tmp_path / "gpu.csv"
+    rows = [
+        f"2026/08/01 03:59:4{second}.361, {used} MiB, 11264 MiB, 50 %"
+        for second, used in enumerate((1764, 10549))
+    ]
+    path.write_text(
+        "\n".join(["timestamp, memory.used [MiB], memory.total [MiB], utilization.gpu [%]", *rows, ""])
+    )
+    trace = open_trace([path])
+    assert "at most 11.1 GB of its 11.8 GB of memory in use" in verdict(Analysis(trace), diagnose(trace))

@@ -24,7 +24,9 @@ class DeviceLog:
     clock: tuple[float, float] | None  # MHz
     limit: Limit | None
     limited: float
-    memory: tuple[float, float] | None = None  # bytes: used at most, of so much
+    memory: tuple[float, float] | None = (
+        None  # bytes: used at most, of so much, or of 0 where that is not known
+    )
 
     @property
     def text(self) -> str:
@@ -42,6 +44,8 @@ class DeviceLog:
             parts.append(f"clock {self.clock[0]:.0f} MHz (at most {self.clock[1]:.0f} MHz)")
         if self.limit is not None:
             parts.append(f"slowed by {self.limit.words} {percent(self.limited)} of the time")
+        if self.memory is not None:
+            parts.append(f"at most {self._in_use}")
         return f"{self.gpu} over {duration(self.length_ns)}: {', '.join(parts)}"
 
     @property
@@ -52,9 +56,13 @@ class DeviceLog:
         if self.power is not None:
             parts.append(f"{self.power[0]:.0f} W")
         if self.memory is not None:
-            used, total = map(size, self.memory)
-            parts.append(f"{used} of its {total} of memory in use")
+            parts.append(self._in_use)
         return f"{self.gpu} at a single moment: {', '.join(parts)}"
+
+    @property
+    def _in_use(self) -> str:
+        used, total = self.memory or (0.0, 0.0)
+        return f"{size(used)} of {f'its {size(total)} of ' if total else ''}memory in use"
 
 
 def device_logs(trace: Trace) -> tuple[DeviceLog, ...]:
@@ -102,10 +110,12 @@ def _of(gpu: str, log: dict[str, Counter]) -> DeviceLog:
 
 
 def _memory(used: Counter | None, total: Counter | None) -> tuple[float, float] | None:
-    """What was used at most, and how much there is; None where one of them was not logged in bytes, or is nothing."""
-    if used is None or total is None or {used.unit, total.unit} != {"B"} or not total.value.max() > 0:
+    """What was used at most, and how much there is, or 0; None where no use was logged in bytes."""
+    if used is None or used.unit != "B" or not used.value.max() > 0:
         return None
-    return float(used.value.max()), float(total.value.max())
+    return float(used.value.max()), float(
+        total.value.max()
+    ) if total is not None and total.unit == "B" else 0.0
 
 
 def _mean_and_most(counter: Counter | None) -> tuple[float, float] | None:
