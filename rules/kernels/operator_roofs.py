@@ -39,7 +39,9 @@ _TENSOR_CORES_FOR_SINGLE = (
     "tensorop",
     "_sss_",
 )  # in names of kernels that calculate in TF32
-_DENSE = 8  # numbers may reach so many times as far as there are of them, to be counted in place of sorted
+_WORTH_SORTING = (
+    8  # numbers that reach more than so many times as far as there are of them: others are counted
+)
 _HALVES = regex(r"bfloat16|bf16|__half|c10::half|fp16|opaquetype<2", re.IGNORECASE)
 _DOUBLES = regex(r"double|long|int64|opaquetype<8", re.IGNORECASE)
 
@@ -209,7 +211,7 @@ def _numbered(shapes: I64, *more: I64) -> I64:
 
 def _places(numbers: I64) -> I64:
     """For each number how many smaller ones occur; sorted where they reach further than there are numbers."""
-    if numbers.max() > _DENSE * len(numbers):
+    if numbers.max() > _WORTH_SORTING * len(numbers):
         return np.asarray(np.unique(numbers, return_inverse=True)[1])
     return (np.cumsum(np.bincount(numbers) > 0) - 1)[numbers]
 

@@ -48,7 +48,7 @@ def test_what_takes_much_is_not_called_no_problem(
 
 
 @pytest.mark.parametrize(
-    ("share", "said"), [(MIN_SHARE, "waiting 0.1 % of a step"), (0.0, "waiting below 0.1 % of a step")]
+    ("share", "said"), [(MIN_SHARE, "waiting 0.1 % of a step"), (0.0009, "waiting below 0.1 % of a step")]
 )
 def test_the_line_tells_the_small_ones_together(
     share: float, said: str, monkeypatch: pytest.MonkeyPatch

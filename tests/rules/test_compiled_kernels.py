@@ -47,6 +47,13 @@ def compiled(operators: Operators) -> Promise:
             ),
             0,
         ),
+        (
+            (
+                ("aten::add", [[4096, 9, 1], [1, 1, 9], []], POINTWISE),
+                ("aten::sum", [[4096, 9, 9], [], []], REDUCE),
+            ),
+            6,
+        ),
         ((*DIFFERENCES, ("aten::mul", [[9, 9], [9, 9]], POINTWISE), SUMMED), 0),
         ((*DIFFERENCES, ("aten::sum", [[2**40, 2**40], []], REDUCE)), 0),
     ],
@@ -57,6 +64,7 @@ def compiled(operators: Operators) -> Promise:
         "kept",
         "shapes that do not fit",
         "a few times larger",
+        "eight times larger",
         "something else in between",
         "another size",
     ],

@@ -288,6 +288,7 @@ def cycles(average: float, most: float, least: float) -> dict[str, MetricValue]:
 
 def test_imbalance() -> None:
     assert not fired(kernel(cycles(951, 1000, 900)), "WorkloadImbalance")
+    assert fired(kernel(cycles(940, 1000, 900)), "WorkloadImbalance")
     (result,) = results(kernel(cycles(800, 1000, 500)), "WorkloadImbalance")
     assert result.speedup_percent == pytest.approx(16.0)
     assert "SMs" in result.text

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -14,7 +16,7 @@ from rules.fixes.plan import Plan, Promise, make_plan
 from rules.remedies.remedy import Remedy
 from rules.replay.replay import replay_of
 from rules.terms import Culprit, CulpritKind
-from rules.verdict.promises import first_step, gain, promise_for, worded, worded_shortly
+from rules.verdict.promises import about_replay, first_step, gain, promise_for, worded, worded_shortly
 from rules.wording.words import Headline, Part
 from tests.rules.builder import TinyTrace, steps
 
@@ -102,6 +104,26 @@ def test_the_gain_of_a_cause_stands_beside_one_of_its_findings_only(empty: Plan)
 def test_a_share_that_the_title_does_not_tell_is_told() -> None:
     assert gain(finding(ceiling=20)) == "up to 20 % of the time"
     assert gain(finding(ceiling=0)) == ""
+
+
+@pytest.mark.parametrize(("amount", "said"), [(0.494, "up to 50 % of the time"), (0.496, "")])
+def test_a_share_is_told_that_differs_by_half_a_percent_from_the_title_s(amount: float, said: str) -> None:
+    assert gain(finding(amount=amount)) == said
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "said"), [(979, "at most 47.6x faster"), (981, "up to 98 % of the time")]
+)
+def test_no_kernel_gets_fifty_times_as_fast(ceiling: int, said: str) -> None:
+    """What arithmetic allows beyond it is told as a share."""
+    assert gain(replace(finding(), kernel="0", ceiling_ns=ceiling, window_ns=1_000)) == said
+
+
+@pytest.mark.parametrize(("error", "said"), [(0.0011, "by 0.1 %"), (0.0009, "by less than 0.1 %")])
+def test_a_replay_is_exact_to_a_thousandth(error: float, said: str) -> None:
+    replay = SimpleNamespace(steps=1, error=error, recorder_share=0.0)
+    plan = SimpleNamespace(reason="", promises=(1,), once=(), withheld=(), replay=replay)
+    assert said in about_replay(cast(Any, plan))
 
 
 def test_a_kernels_own_limit_stays_a_limit() -> None:
