@@ -52,8 +52,9 @@ _DATA = regex(r"[/\\]torch[/\\]utils[/\\]data[/\\]")
 _NO_FILE = ("", "??")
 _OF_TORCH = regex(r"(?:\w+ )?(?:torch|at|c10|std|pybind11)::")  # recorded with stacks="all"
 _ENGINE = "torch::autograd::Engine::"  # its threads have no Python frames
-_IS_OPTIMIZER, _IS_COMMUNICATION, _IS_FORWARD, _IS_PLACED, _IS_BACKWARD, _IS_INPUT = 1, 2, 4, 8, 16, 32
-_IS_CLEARED = 64  # by zero_grad(): of what no Python code made, only where it was freed is known
+_IS_OPTIMIZER, _IS_COMMUNICATION, _IS_FORWARD, _IS_PLACED, _IS_BACKWARD, _IS_INPUT, _IS_CLEARED = (
+    1 << bit for bit in range(7)
+)  # the last by zero_grad(): of what no Python code made, only where it was freed is known
 
 
 def kinds_of(memory: Memory) -> I8:

@@ -93,7 +93,6 @@ What makes it more or less
 SLOW = 1.5  # times the median step (nsys-ai: longest step over the median)
 OTHER_CALLS = 0.1  # more calls than the median step, or ...
 OTHER_WORK = 0.3  # ... more time in stretches of its own, as a part of the step: else it is slow by chance
-MIN_STEPS = 3
 
 
 @fix
@@ -170,7 +169,7 @@ def _lengths(replay: Replay) -> F64:
 def _slow_steps(analysis: Analysis, replay: Replay) -> BOOL:
     lengths = _lengths(replay)
     none = np.zeros(len(lengths), bool)
-    if len(lengths) < MIN_STEPS or grow(lengths):
+    if grow(lengths):
         return none
     median = float(median_of(lengths))
     slow = lengths > SLOW * median
@@ -194,7 +193,6 @@ def _where(analysis: Analysis, replay: Replay, slow: BOOL) -> str:
     return around.place(int(silent.argmax())) if silent.any() else "slow steps"
 
 
-MIN_LOST = 0.03  # of the GPU's working time: the finding speaks from the same part on
 _COMPUTING = (Family.GEMM, Family.CONVOLUTION, Family.ATTENTION)
 
 
@@ -205,7 +203,7 @@ class EndThrottling:
     id = "end-throttling"
     explanation = """
 When it applies
-    A device log opened with the recording says that a limit held the clock down for at least 3 % of the working time.
+    A device log opened with the recording says that a limit held the clock down.
 
 What is changed in the replay
     Matrix products, convolutions and attention take less time, in proportion to how far the clock was below its
@@ -222,7 +220,7 @@ What makes it more or less
         family = analysis.family_of_string[analysis.trace.events.name[device.event]]
         for number in distinct_values(device.device).tolist():
             facts = clock_facts(analysis, number)
-            if facts is None or facts.main is None or facts.lost_ns < MIN_LOST * facts.busy_ns:
+            if facts is None or facts.main is None:
                 continue
             left = 1.0 - facts.lost_ns / facts.busy_ns
             least = 1.0 if facts.main is Limit.POWER else (1.0 + left) / 2  # boards have a limit of their own
