@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from parsers.model import I64, derived
@@ -14,6 +16,7 @@ from rules.analysis.names.families import Family
 from rules.replay.replay import replay_of
 
 MIN_TIMES = 8  # fewer in a row are layers of a small model, or chance
+MIN_TIMES_OF_SHORT = 3
 MAX_BODY_LENGTH = 160  # calls
 PRODUCT = -100
 _SIZES = regex(r"\d+")
@@ -45,24 +48,34 @@ def loops_of(analysis: Analysis) -> tuple[Loop, ...]:
     memset before it.
     The backward pass of a loop has one round less in a row: the first one has nothing to add its gradients to.
     """
+    found = _repeated(analysis, MIN_TIMES - 1)
+    often = {each.times for each in found}
+    return tuple(each for each in found if each.times >= MIN_TIMES or each.times + 1 in often)
+
+
+def short_loops_of(analysis: Analysis) -> tuple[Loop, ...]:
+    """The same with fewer rounds than that, which without a reason of their own are layers, or chance."""
+    found = _repeated(analysis, MIN_TIMES_OF_SHORT)
+    return tuple(replace(each, kind=-1 - each.kind) for each in found if each.times < MIN_TIMES - 1)
+
+
+def _repeated(analysis: Analysis, least: int) -> list[Loop]:
     replay = replay_of(analysis)
     if replay.program is None:
-        return ()
+        return []
     host = replay.host
     kept = np.flatnonzero(host.call != Call.MEMSET)
     token, thread, step = kinds_of_calls(analysis)[kept], host.thread[kept], host.step[kept]
     apart = np.cumsum(np.append(True, (np.diff(thread) != 0) | (np.diff(step) != 0)) if len(kept) else [])
     found = []
     kinds: dict[tuple[int, ...], int] = {}
-    for each in rounds_in(token, apart, MIN_TIMES - 1, MAX_BODY_LENGTH):
+    for each in rounds_in(token, apart, least, MAX_BODY_LENGTH):
         begin = int(kept[each.first])
         end = int(kept[each.first + each.times * each.body - 1]) + 1
         body = int(kept[each.first + each.body - 1]) + 1 - begin
         calls = tuple(np.sort(token[each.first : each.first + each.body]).tolist())
         found.append(Loop(begin, end, body, each.times, kinds.setdefault(calls, len(kinds))))
-    often = {each.times for each in found}
-    loops = (each for each in found if each.times >= MIN_TIMES or each.times + 1 in often)
-    return tuple(sorted(loops, key=lambda each: each.first))
+    return sorted(found, key=lambda each: each.first)
 
 
 @derived

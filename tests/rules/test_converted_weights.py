@@ -68,6 +68,8 @@ class Layer:
     [
         (Layer(), True),
         (Layer(between="aten::mul"), True),
+        (Layer(converted=(128, 4, 16), between="aten::view_as"), True),
+        (Layer(converted=(64, 4, 32), between="aten::view_as"), False),
         (Layer(convert_us=1.7), True),
         (Layer(convert_us=1.5), False),
         (Layer(needs_gradient=True), False),
@@ -80,6 +82,8 @@ class Layer:
     ids=[
         "as they are",
         "scaled in between",
+        "in groups of columns",
+        "other rows",
         "a twentieth of the GPU's time",
         "less than a twentieth",
         "weights that are trained",

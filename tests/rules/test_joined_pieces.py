@@ -85,6 +85,11 @@ def test_tiles_pass_through_the_network_together() -> None:
         ({"whole": [64, 80, 400], "piece": [4, 161, 400], "weight": [32, 161, 5]}, False),
         ({"whole": [64, 128], "piece": [4, 128], "weight": [32, 128], "layer": "aten::linear"}, False),
         ({"whole": []}, False),
+        ({"whole": [16, 256], "piece": [30_000, 64], "weight": [1, 256], "layer": "aten::embedding"}, True),
+        ({"whole": [16, 256], "piece": [30_000, 64], "weight": [8, 256], "layer": "aten::embedding"}, True),
+        ({"whole": [15, 256], "piece": [30_000, 64], "weight": [8, 256], "layer": "aten::embedding"}, False),
+        ({"whole": [16, 256], "piece": [30_000, 64], "weight": [16, 1], "layer": "aten::embedding"}, False),
+        ({"whole": [16, 256], "piece": [30_000, 64], "weight": [8, 1], "layer": "aten::embedding"}, False),
     ],
     ids=[
         "samples of a batch",
@@ -97,6 +102,11 @@ def test_tiles_pass_through_the_network_together() -> None:
         "a state beside each step",
         "no convolution",
         "no shapes",
+        "one text of a request",
+        "half of the texts",
+        "more than half of them",
+        "the next token of each text",
+        "a token of half of the texts",
     ],
 )
 def test_what_is_a_piece_by_its_shape(shapes: dict[str, object], found: bool) -> None:
@@ -146,3 +156,25 @@ def test_windows_of_scans_are_pieces() -> None:
     (found,) = joined(planned(PROGRAMS / "windows.pt.trace.json.gz"))
     assert found.proposal.title.startswith("Run the model on 8 pieces at once")
     assert found.expected < 1.2, "its results are averaged on the CPU, which takes most of the time"
+
+
+def test_weights_that_each_piece_converts_are_converted_once_for_all() -> None:
+    def promised(dims: list[int]) -> float:
+        def body(trace: TinyTrace, _: int) -> None:
+            at = 10.0
+            for _text in range(8):
+                trace.shapes(trace.op(at, at + 2, "aten::slice"), [[8, 64], [], []], ["", "", ""])
+                trace.shapes(trace.op(at + 3, at + 7, "aten::embedding"), [[90, 64], [1, 64]], ["", ""])
+                trace.kernels(at + 4, 1, 2, 5, "void embedding_kernel")
+                at += 10
+                for place in range(20):
+                    trace.shapes(trace.op(at, at + 4, "aten::to"), [dims, [], []], ["", "", ""])
+                    trace.operation(at + 3, at + 43, "void cast_kernel", at + 1)
+                    trace.shapes(trace.op(at + 10, at + 20, "aten::linear"), [[1, 64], [128, 64]], ["", ""])
+                    trace.operation(at + 45, at + 50, f"void gemm{chr(97 + place)}_kernel", at + 12)
+                    at += 50
+
+        (found,) = joined(plan_of_body(body, length=60 + 8 * 1010))
+        return found.expected
+
+    assert promised([128, 64]) > 2 * promised([127, 64])

@@ -2,95 +2,26 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from parsers.model import I64, Attribute, EventKind
-from parsers.model.arrays import BOOL, distinct_values, median_of
-from parsers.model.names.per_name import named
+from parsers.model import BOOL, I64
+from parsers.model.arrays import median_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.host_language import is_python
 from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
 from rules.fixes.base import Proposal, fix
+from rules.fixes.catalog.once_for_requests import converts_weights
+from rules.fixes.changes import together, without_calls
 from rules.fixes.loops.alike import Rounds, make_the_same_calls, number_of
 from rules.fixes.loops.filled import filled, joined
+from rules.fixes.loops.pieces import pieces_of
 from rules.fixes.optimizers import optimizer_calls
 from rules.remedies.launching import LARGER_BATCHES, PIECES_TOGETHER
 from rules.replay.loops import kinds_of_calls
 from rules.replay.replay import Replay
-
-MIN_PIECES = 4  # in a step: fewer are two views or three scales, and hardly worth the memory
-MIN_CALLS = 16  # of a pass: shorter ones are a layer that is given parts
-MIN_RATIO = 2  # of elements: a border that is cut off leaves more of the whole
-CONVOLUTION = "aten::convolution"
-SLICE = "aten::slice"
-
-
-def pieces_of(analysis: Analysis, replay: Replay) -> Iterator[Rounds]:
-    """The passes of each step that take a piece each and make the same calls.
-
-    A piece has as many dimensions as what it is sliced from, as many channels, and at most half of the elements: it is
-    some of the pictures, or a part of each, and neither a step through time, nor what a pass before gave.
-    """
-    host, kinds = replay.host, kinds_of_calls(analysis)
-    for thread, members in enumerate(replay.host.members):
-        begins = _begins(analysis, np.concatenate([analysis.threads.events(each) for each in members]))
-        first, last = int(host.first[thread]), int(host.first[thread + 1])
-        starts = first + distinct_values(np.searchsorted(host.start[first:last], begins))
-        starts = starts[starts < last]
-        for step in distinct_values(host.step[starts]).tolist():
-            of_step = starts[host.step[starts] == step]
-            if len(of_step) < MIN_PIECES:
-                continue
-            calls = int(median_of(np.diff(of_step)))
-            step_end = first + int(np.searchsorted(host.step[first:last], step, side="right"))
-            end = min(int(of_step[-1]) + calls, step_end)
-            if calls >= MIN_CALLS and make_the_same_calls(kinds, of_step, np.append(of_step[1:], end)):
-                yield Rounds(of_step, end)
-
-
-def _begins(analysis: Analysis, events: I64) -> I64:
-    """When each piece that goes into a convolution next is sliced from the whole (ns)."""
-    trace = analysis.trace
-    operators = trace.events.only(events, EventKind.CPU_OP)
-    slices = operators[named(trace, operators, SLICE.__eq__)]
-    layers = operators[named(trace, operators, CONVOLUTION.__eq__)]
-    slices = trace.events.by_start(slices)
-    layers = trace.events.by_start(layers)
-    following = np.searchsorted(trace.events.start[layers], trace.events.start[slices])
-    slices, following = slices[following < len(layers)], following[following < len(layers)]
-    whole = trace.attribute(Attribute.INPUT_DIMS, slices, -1)
-    piece = trace.attribute(Attribute.INPUT_DIMS, layers, -1)[following]
-    pairs, place = np.unique(np.column_stack((whole, piece)), axis=0, return_inverse=True)
-    known = np.array(
-        [min(pair) >= 0 and _is_piece(*(trace.strings[each] for each in pair)) for pair in pairs.tolist()],
-        bool,
-    )
-    mine = np.flatnonzero(known[place.reshape(-1)]) if len(pairs) else np.empty(0, np.int64)
-    nearest = mine[np.append(np.diff(following[mine]) != 0, True)] if len(mine) else mine
-    return np.asarray(trace.events.start[slices[nearest]])
-
-
-def _is_piece(sliced: str, convolved: str) -> bool:
-    """Whether the input of a convolution can be a piece of a tensor that is sliced, by the shapes of their inputs."""
-    try:
-        whole, (piece, weight, *_) = json.loads(sliced)[0], json.loads(convolved)
-        with_channels = len(weight) - 1
-        whole = [1] * (len(piece) - len(whole)) + whole
-        return bool(
-            with_channels >= 2
-            and len(whole) == len(piece) >= with_channels
-            and whole[-with_channels] == piece[-with_channels]
-            and all(part <= of for part, of in zip(piece, whole, strict=True))
-            and math.prod(whole) >= MIN_RATIO * math.prod(piece) > 0
-        )
-    except (ValueError, TypeError, LookupError):
-        return False
-
 
 # calls of a forward or a backward pass: fewer are a loss, or an operator with a gradient of its own
 MIN_PASS = 8
@@ -196,13 +127,14 @@ class JoinPieces:
     explanation = """
 When it applies
     In a step of a Python program without a backward pass, four or more passes make nine tenths of the same calls, at
-    least 16 each, and each begins with a slice that goes into a convolution: it has as many dimensions and channels as
-    what it is sliced from, and at most half of the elements. The recording must have shapes.
+    least 16 each, and each begins with a slice that goes into a convolution or an embedding: it has as many dimensions
+    and channels as what it is sliced from, and at most half of the elements; of texts it has whole ones. The recording
+    must have shapes.
 
 What is changed in the replay
     The CPU runs the first pass only, picks the other pieces, and still waits for results where it reads them. The GPU
     work of the other passes remains as far as its blocks fill the GPU, without the 1.5 us that each kernel takes to
-    start. At least, every fourth pass remains.
+    start, but for weights that each pass converts. At least, every fourth pass remains.
 
 What makes it more or less
     Whether the memory has room for more pieces at once. Pieces that fill the GPU gain nothing.
@@ -225,6 +157,7 @@ What makes it more or less
             later[each.starts] = False
         later &= replay.waits.target < 0
         fills = filled(replay)
+        again = without_calls(replay, later & converts_weights(analysis, replay))
         count = number_of(steps)
         yield Proposal(
             title=f"Run the model on {count} pieces at once: they pass through it one by one",
@@ -232,7 +165,7 @@ What makes it more or less
             culprit="pieces one by one",
             problem=f"{count} pieces pass through the model one by one",
             remedy=PIECES_TOGETHER,
-            expected=joined(replay, later, fills),
+            expected=together(joined(replay, later, fills), again),
             low=joined(replay, later & ~most_of, fills),
             depends_on="how many pieces fit into memory together, and whether none needs the one before",
         )

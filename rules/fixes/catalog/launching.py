@@ -32,6 +32,8 @@ from rules.fixes.changes import (
 from rules.fixes.compiling import graph_breaks
 from rules.fixes.counted_rows import counts_rows
 from rules.fixes.host_phases import own_work
+from rules.fixes.loops.item_loops import in_loops
+from rules.fixes.loops.pieces import in_pieces
 from rules.fixes.optimizers import optimizer_calls
 from rules.remedies.host_work import NO_ANOMALY_DETECTION
 from rules.remedies.launching import DENSE_GRADIENTS, FUSED_OPTIMIZER, replayed_graph
@@ -186,8 +188,9 @@ When it applies
 
 What is changed in the replay
     The host time between and inside these launches is gone; launching a graph costs 0.5 us for each kernel in it.
-    What an inference program does outside operators, and every wait, stays. A training step is captured as a whole,
-    except for phases of at least 250 us in which the CPU does its own work.
+    What an inference program does outside operators, every wait, and loops over items that multiply matrices, which
+    can be done for all of them at once, stay. A training step is captured as a whole, except for phases of at least
+    250 us in which the CPU does its own work.
 
 What makes it more or less
     Shapes and addresses must be the same in every step. Whatever cannot be captured stays as it is.
@@ -202,14 +205,15 @@ What makes it more or less
         host, around = replay.host, surroundings_of(analysis)
         captured = of_kinds(host.call, *_CAPTURED) & (replay.waits.target < 0)
         run = np.cumsum(~captured | np.append(True, np.diff(host.step) != 0))
+        captured &= ~(in_loops(analysis, replay, of_products=True) | in_pieces(analysis, replay))
         size = np.bincount(run[captured], minlength=int(run.max(initial=0)) + 1)
         inside = captured & (size[run] >= MIN_LAUNCHES)
         if not inside.any():
             return
         if not any(span.numbers for span in replay.spans) and _is_one_call(replay, inside):
             return
-        continued = np.append(False, inside[:-1] & (run[1:] == run[:-1]))
-        first = inside & ~continued
+        first = np.zeros(len(inside), bool)
+        first[np.flatnonzero(inside)[np.flatnonzero(np.diff(run[inside], prepend=-1))]] = True
         own = own_work(replay, around) if training else around.silent_ns
         kept = np.minimum(own + around.input_ns, host.gap)
         cost = np.where(first, GRAPH_NS + NODE_NS * size[run], 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -216,10 +217,14 @@ def _unchanged(_: Overlay) -> None:
     """As it is."""
 
 
-FAR = 5  # operators before a product: converting its data, its weights and its bias, and scaling them
+# operators before a product: converting its data, its weights and its bias, scaling them, and views of them in groups
+FAR = 8
 _WEIGHTS_OF = {"aten::linear": 1, "aten::conv1d": 1, "aten::conv2d": 1, "aten::conv3d": 1, "aten::addmm": 2}
 _CONVERTS = frozenset({"aten::to", "aten::_to_copy", "aten::dequantize"})
-_BESIDE = _CONVERTS | {"aten::mul", "aten::sub", "aten::add", "aten::div"}
+_VIEWS = frozenset(
+    f"aten::{each}" for each in ("view", "view_as", "reshape", "unflatten", "flatten", "unsqueeze")
+)
+_BESIDE = _CONVERTS | _VIEWS | {"aten::mul", "aten::sub", "aten::add", "aten::div"}
 
 _CONVERTING_CODE = """frozen = model.base.to(torch.bfloat16)          # once, before the loop
 # not in each call: F.linear(x, weight.to(torch.bfloat16))"""
@@ -244,7 +249,7 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        nodes = _converting(analysis, replay)
+        nodes = converts_weights(analysis, replay)
         operations = nodes[replay.device.launch]
         share = share_of(replay, operations)
         steps = distinct_values(replay.host.step[nodes])
@@ -272,8 +277,8 @@ What makes it more or less
         )
 
 
-def _converting(analysis: Analysis, replay: Replay) -> BOOL:
-    """The calls inside of conversions of weights that need no gradient."""
+def converts_weights(analysis: Analysis, replay: Replay) -> BOOL:
+    """Which calls are made inside of conversions of weights that need no gradient."""
     trace, host = analysis.trace, replay.host
     operator = surroundings_of(analysis).whole_operator
     found = np.zeros(len(host), bool)
@@ -285,7 +290,7 @@ def _converting(analysis: Analysis, replay: Replay) -> BOOL:
 
 
 def _of_weights(trace: Trace, operators: I64) -> I64:
-    """The operators, in order, that make the weights of the product behind them out of others of their shape."""
+    """The operators, in order, that make the weights of the product behind them out of others of their size."""
     product = named(trace, operators, _WEIGHTS_OF.__contains__)
     converts, beside = (named(trace, operators, each.__contains__) for each in (_CONVERTS, _BESIDE))
     if not product.any() or not converts.any():
@@ -319,15 +324,20 @@ def _of_weights(trace: Trace, operators: I64) -> I64:
 
 
 def _shapes(trace: Trace, operators: I64, place: I64) -> I64:
-    """Numbers of the shapes of an input of each operator, alike where the shapes are; -1 without two dimensions."""
+    """Numbers of the sizes of an input of each operator, -1 without two dimensions.
+
+    They are alike for as many elements in as many rows: a scale may stand for a group of columns.
+    """
     dims = trace.attribute(Attribute.INPUT_DIMS, operators, -1)
     rows, which = np.unique(np.stack((dims, place), axis=1), axis=0, return_inverse=True)
-    known: dict[str, int] = {}
+    known: dict[tuple[int, int], int] = {}
     numbers = []
     for text, index in rows.tolist():
         inputs = inputs_in(trace.strings[text]) if text >= 0 else []
         shape = inputs[index] if index < len(inputs) else []
-        numbers.append(known.setdefault(str(shape), len(known)) if len(shape) > 1 else -1)
+        is_tensor = len(shape) > 1 and all(isinstance(length, int) for length in shape)  # else a list of them
+        size = (shape[0], math.prod(shape)) if is_tensor else None
+        numbers.append(-1 if size is None else known.setdefault(size, len(known)))
     return np.array(numbers, np.int64)[which.reshape(-1)]
 
 

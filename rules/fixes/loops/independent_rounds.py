@@ -138,6 +138,15 @@ def _products(analysis: Analysis, operators: I64) -> list[_Product]:
 
 
 def _chosen(analysis: Analysis, selections: I64, rounds: int) -> set[int]:
-    """How many elements each choice from a stack has, of which there is one for each round at least."""
+    """How many elements each choice from a stack has, of which there is one for each round at least.
+
+    A stack lies along the first dimension, or along one of just as many as there are rounds, as heads do.
+    """
     stacks = [shapes[0] for shapes in inputs_of_events(analysis.trace, selections) if shapes]
-    return {math.prod(each[1:]) for each in stacks if len(each) >= 2 and each[0] >= rounds}
+    return {
+        math.prod(each) // length
+        for each in stacks
+        if len(each) >= 2
+        for place, length in enumerate(each)
+        if length == rounds or (place == 0 and length > rounds)
+    }

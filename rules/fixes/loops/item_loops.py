@@ -20,7 +20,7 @@ from rules.fixes.loops.carried import picks_what_was_found
 from rules.fixes.loops.independent_rounds import independent_rounds
 from rules.fixes.loops.items import carry_a_state
 from rules.fixes.optimizers import optimizer_calls
-from rules.replay.loops import Loop, loops_of
+from rules.replay.loops import Loop, loops_of, short_loops_of
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 
@@ -49,7 +49,7 @@ def item_loops(analysis: Analysis, replay: Replay) -> tuple[Loop, ...]:
     operator = around.whole_operator
     optimizer = optimizer_calls(analysis)
     counting = counts_rows(replay)
-    loops = loops_of(analysis)
+    loops = [*loops_of(analysis), *_over_counted_rows(analysis, counting)]
     independent = {loop.times for loop in loops if counting[loop.first : loop.last].any()}
     independent |= independent_rounds(analysis, replay, loops, products)
     found = []
@@ -70,11 +70,20 @@ def item_loops(analysis: Analysis, replay: Replay) -> tuple[Loop, ...]:
     return tuple(loop for loop, carries in zip(found, carried, strict=True) if not carries)
 
 
-def in_loops(analysis: Analysis, replay: Replay) -> BOOL:
-    """Which host nodes are the rounds of loops that can be joined."""
+def _over_counted_rows(analysis: Analysis, counting: BOOL) -> list[Loop]:
+    """Short loops that count the rows of each item, as those over a few experts do; no layers do so."""
+    if not counting.any():
+        return []
+    return [each for each in short_loops_of(analysis) if counting[each.first : each.first + each.body].any()]
+
+
+def in_loops(analysis: Analysis, replay: Replay, *, of_products: bool = False) -> BOOL:
+    """Which host nodes are the rounds of loops that can be joined, or of those that multiply matrices."""
     found = np.zeros(len(replay.host), bool)
+    _, products = of_the_model(replay)
     for loop in item_loops(analysis, replay):
-        found[loop.first : loop.last] = True
+        if not of_products or products[loop.first : loop.first + loop.body].any():
+            found[loop.first : loop.last] = True
     return found
 
 
