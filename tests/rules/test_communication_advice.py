@@ -148,6 +148,21 @@ def test_ranks_that_wait_for_each_other_in_turn_get_unequal_work(turns: bool, un
     )
 
 
+@pytest.mark.parametrize(("took", "told"), [(1_010, True), (990, False)])
+def test_a_collective_is_long_that_takes_ten_times_as_long_as_the_others(took: float, told: bool) -> None:
+    trace = TinyTrace()
+    for rank in range(2):
+        trace.rank = rank
+        trace.operation(0, 80, "sm90_gemm", 0, device=rank)
+        for number in range(4):
+            start = 100 + bool(number) * took + 110 * number
+            trace.collective(start, start + (100 if number else took), 10, device=rank, group_size=2)
+        trace.operation(took + 600, took + 750, "sm90_gemm", 50, device=rank)
+    findings = diagnose(trace.build()).findings
+    found = next(each for each in findings if each.category is Category.EXPOSED_COMMUNICATION)
+    assert found.headline.what.startswith("One long") is told
+
+
 @pytest.mark.parametrize(("ranks", "waits"), [(2, False), (4, True)])
 def test_one_long_collective_waits_for_another_rank_or_sends_more(ranks: int, waits: bool) -> None:
     trace = TinyTrace()
