@@ -21,6 +21,7 @@ RAN_ONE_BY_ONE = (
 )
 GPU_OPERATORS = "gpu-operators"  # that of the note that counts operators of a GPU whose work was not recorded
 IN_ROWS = "operators-in-rows"  # that of the note that counts operators of timelines whose rows are no threads
+OF_OPERATORS = "operators"  # that of the note that what is drawn as samples are times of PyTorch's operators
 GPU_WITHOUT_TIMES = "gpu-without-times"  # that of the note that counts GPU activities without times
 
 

@@ -6,14 +6,17 @@ from io import BytesIO
 
 import numpy as np
 
-from parsers.files.base import Source
+from parsers.files.base import HEAD_BYTES, Source
 from parsers.model import Effect, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import regex
 from parsers.model.names.mangled import readable_symbol
+from parsers.model.quality import OF_OPERATORS
 from parsers.stacks.timeline import (
     COUNTED,
     COUNTED_NS,
+    OPERATORS,
+    OPERATORS_NS,
     WEIGHED,
     WEIGHED_NS,
     SampledThread,
@@ -29,6 +32,10 @@ STACK_LINE = regex(rb"([^\s;][^;]*(?:;[^;]+)*) (\d{1,12})\r?")
 _FRAME = regex(r"(?P<function>.+) \((?P<file>[^()]+?)(?::(?P<line>\d{1,9}))?\)")
 _SOURCE = regex(r"\.pyx?$|^<")  # without a line, other files are binaries
 _PYTHON = regex(r"(?P<file>[^:]+\.\w+|<[^<>]+>):(?P<function>[^:]+):(?P<line>\d{1,9})")  # profiling.sampling
+_TORCH = regex(r"(?P<file>.+)\((?P<line>\d{1,9})\):_(?P<function>.+)")  # export_stacks writes _ for blanks
+_BUILT_IN = regex(r"<built-in_(method|function)_(.+?)(?:_of_.+)?>")
+_MODULE = "nn.Module:_"
+_OF_TORCH = regex(rb"[^;\n(]\(\d{1,9}\):_[^;\n]")
 _GROUP = regex(r"(?:process|thread) .*|thread \(.*\).*|tid:\d+")
 _QUOTED = regex(rb'process \d+:"')
 _MAX_STACKS = 2_000_000  # with counts of twelve digits each they last no longer than a clock can state
@@ -43,9 +50,13 @@ def trace_of_stacks(source: Source, wrote: tuple[str, str], data: bytes, progres
     if not threads:
         raise Malformed(source.path, "None of its lines is a stack with a count.", "Write it again.")
     set_aside(builder, "lines that are not a stack with a count", wrong)
-    counted = is_counted(count for _, counts in threads.values() for count in counts)
-    builder.quality.note("counted", Effect.NOTED, COUNTED if counted else WEIGHED)
-    unit = COUNTED_NS if counted else WEIGHED_NS
+    if _OF_TORCH.search(data, 0, HEAD_BYTES):
+        builder.quality.note(OF_OPERATORS, Effect.NOTED, OPERATORS)
+        unit = OPERATORS_NS
+    else:
+        counted = is_counted(count for _, counts in threads.values() for count in counts)
+        builder.quality.note("counted", Effect.NOTED, COUNTED if counted else WEIGHED)
+        unit = COUNTED_NS if counted else WEIGHED_NS
     for name, (stacks, counts) in threads.items():
         offset, frame = stacks_of(stacks)
         edges = np.append(0, np.cumsum(np.array(counts, np.int64))) * unit
@@ -114,7 +125,11 @@ def _with_whole_names(frames: list[bytes]) -> list[bytes]:
 
 def _named(frame: bytes) -> str:
     text = _text(frame)
-    found = _FRAME.fullmatch(text) or _PYTHON.fullmatch(text)
+    if text.startswith(_MODULE):
+        return f"nn.Module: {text.removeprefix(_MODULE)}"
+    if (called := _BUILT_IN.fullmatch(text)) is not None:
+        return f"<built-in {called[1]} {called[2]}>"
+    found = _TORCH.fullmatch(text) or _FRAME.fullmatch(text) or _PYTHON.fullmatch(text)
     if found is None or not (found["line"] or _SOURCE.search(found["file"])):
         return readable_symbol(text)
     return frame_name(found["function"], found["file"], int(found["line"] or 0))

@@ -24,6 +24,11 @@ WEIGHED = (
     "The weights of the stacks cannot be numbers of samples, and their unit is not stated: each one is drawn as 1 ns, "
     "in the order of the file. Shares are right; times are only if the weights are nanoseconds."
 )
+OPERATORS_NS = 1_000  # PyTorch states microseconds
+OPERATORS = (
+    "Stacks of PyTorch's operators with their times, on the CPU or on the GPU: export_stacks does not say which of the "
+    "two it was asked for."
+)
 _FEW_STACKS = 20  # of which each may well have been seen many thousand times
 _OFTEN = 10_000  # more often than half of many stacks are seen: some are rare
 _MAX_COUNTED = 30 * 24 * 3600 * 100  # of a month

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model.names.source_files import is_address
-from parsers.model.units import duration, percent
+from parsers.model.units import capital, duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.sampled_stacks import OwnFrame, OwnTime, own_time
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
@@ -137,24 +137,23 @@ def _is_importing(shared: OwnFrame | None) -> bool:
 
 
 def _headline(time: OwnTime, named: list[OwnFrame]) -> Headline:
+    whose = "the operators'" if time.of_operators else "the CPU's"
     if _is_spinning(time):
         share = percent(time.spinning_ns / time.sampled_ns)
-        return Headline(f"{share} of the CPU's time is threads that spin while they wait for work")
+        return Headline(f"{share} of {whose} time is threads that spin while they wait for work")
     if waiting := _waiting(time, named):
         return Headline("The program waits for other threads or processes", f"{percent(waiting)} of the time")
     if (shared := _shared(time, named)) is not None:
         name, share = shortened(shared.function, MAX_BELOW), percent(shared.ns / time.sampled_ns)
         if _is_importing(shared):
-            return Headline(f"{share} of the CPU's time is in importing modules")
-        return Headline(f"{share} of the CPU's time is in {name}, called from several places")
+            return Headline(f"{share} of {whose} time is in importing modules")
+        return Headline(f"{share} of {whose} time is in {name}, called from several places")
     binary, ns = _without_symbols(time)
     if binary:
         name = shortened(short_place(binary), MAX_NAME_LENGTH)
-        return Headline(
-            f"{percent(ns / time.sampled_ns)} of the CPU's time is in {name}, which has no symbols"
-        )
+        return Headline(f"{percent(ns / time.sampled_ns)} of {whose} time is in {name}, which has no symbols")
     if not named and time.foreign_ns < MAJORITY * time.sampled_ns:
-        return Headline("The CPU's time is spread over many of the program's functions")
+        return Headline(f"{capital(whose)} time is spread over many of the program's functions")
     if not named:
         most = next(iter(_longest(time, time.foreign)), None)
         amount = (
@@ -162,10 +161,10 @@ def _headline(time: OwnTime, named: list[OwnFrame]) -> Headline:
             if most
             else ""
         )
-        return Headline("The CPU's time is not spent in any of the program's own functions", amount)
+        return Headline(f"{capital(whose)} time is not spent in any of the program's own functions", amount)
     if time.foreign_ns >= MAJORITY * time.sampled_ns and named[0].ns < LITTLE * time.sampled_ns:
         return Headline(
-            f"{percent(time.foreign_ns / time.sampled_ns)} of the CPU's time is in none of the program's own functions"
+            f"{percent(time.foreign_ns / time.sampled_ns)} of {whose} time is in none of the program's own functions"
         )
     place = shortened(_place(named[0]), MAX_NAME_LENGTH)
     if named[0].function == "<module>" and named[0].below_ns >= MAJORITY * named[0].ns:
@@ -173,7 +172,7 @@ def _headline(time: OwnTime, named: list[OwnFrame]) -> Headline:
             f"{shortened(named[0].below, MAX_BELOW)}, called from {shortened(_script(named[0]), MAX_BELOW)}"
         )
     return Headline(
-        f"{percent(named[0].ns / time.sampled_ns)} of the CPU's time is in {place}", names_culprit=True
+        f"{percent(named[0].ns / time.sampled_ns)} of {whose} time is in {place}", names_culprit=True
     )
 
 
@@ -185,7 +184,8 @@ def _told_of(time: OwnTime, named: list[OwnFrame]) -> list[OwnFrame]:
 
 
 def _account(time: OwnTime, named: list[OwnFrame]) -> str:
-    text = f"Samples show threads at work for {duration(time.sampled_ns)}"
+    told_by = "PyTorch's operators take" if time.of_operators else "Samples show threads at work for"
+    text = f"{told_by} {duration(time.sampled_ns)}"
     if told := _told_of(time, named):
         text += f": {listed([_told(time, each) for each in told])}"
     if (shared := _shared(time, named)) is not None:

@@ -21,6 +21,7 @@ from parsers.model import EventKind, LaneKind, Trace, TraceError
 from parsers.model.builder import TraceBuilder
 from parsers.stacks import timeline
 from parsers.stacks.timeline import SampledThread, add_thread, stacks_of
+from rules import diagnose
 from viewer.cli import main
 
 MS = 1_000_000
@@ -394,3 +395,36 @@ def test_samples_that_need_more_memory_than_there_is_are_refused(
     monkeypatch.setattr(unpacking_limit, "available_bytes", lambda: 1_000)
     with pytest.raises(TraceError, match="of memory"):
         opened(tmp_path, speedscope(sampled([0], [1])))
+
+
+EXPORTED = (
+    "train.py(30):_<module>;train.py(12):_step;torch/nn/modules/conv.py(453):__conv_forward;"
+    "<built-in_method_conv2d_of_type_object_at_0x7f51> 700\n"
+    "train.py(30):_<module>;train.py(12):_step;nn.Module:_ReLU_0 300\n"
+)
+
+
+def test_stacks_that_pytorch_exports_are_operators_with_microseconds(tmp_path: Path) -> None:
+    trace = opened(tmp_path, EXPORTED, "stacks.txt")
+    assert {trace.name(n) for n in range(len(trace.events))} == {
+        "train.py(30): <module>",
+        "train.py(12): step",
+        "torch/nn/modules/conv.py(453): _conv_forward",
+        "<built-in method conv2d>",
+        "nn.Module: ReLU_0",
+    }
+    assert int(trace.events.end.max() - trace.events.start.min()) == 1 * MS
+    assert "does not say which" in next(
+        each.reason for each in trace.quality.notes if each.kind == "operators"
+    )
+
+
+def test_times_of_operators_are_not_said_to_be_the_cpus(tmp_path: Path) -> None:
+    (finding,) = diagnose(opened(tmp_path, EXPORTED, "stacks.txt")).findings
+    assert str(finding.title) == "70 % of the operators' time is in step (train.py:12)"
+    assert "PyTorch's operators take 1.00 ms" in str(finding.account)
+
+
+def test_stacks_of_other_profilers_are_not_taken_for_pytorchs(tmp_path: Path) -> None:
+    trace = opened(tmp_path, "main (train.py:30);step (train.py:12) 7\nmain (train.py:30);f(12):g 3\n")
+    assert {each.kind for each in trace.quality.notes} == {"counted"}

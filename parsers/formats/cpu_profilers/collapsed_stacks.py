@@ -36,7 +36,7 @@ class FlameGraph(Parser):
     files = "flame graphs as SVG (py-spy record, perf)"
     suffixes = (".svg",)
     priority = 64
-    version = 2
+    version = 3
 
     def recognises(self, source: Source) -> bool:
         return _BEGINS.match(source.head) is not None and any(each in source.head for each in _SAYS)
@@ -98,10 +98,10 @@ class CollapsedStacks(Parser):
 
     format = "collapsed-stacks"
     title = "CPU profilers"
-    files = "collapsed stacks (py-spy record -f raw, python -m profiling.sampling --collapsed)"
+    files = "collapsed stacks (py-spy record -f raw, python -m profiling.sampling --collapsed, PyTorch's export_stacks)"
     suffixes = (".txt", ".folded", ".collapsed", ".raw")
     priority = 70
-    version = 5
+    version = 6
 
     def recognises(self, source: Source) -> bool:
         lines = source.head.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]

@@ -17,6 +17,7 @@ from parsers.model.names.source_files import (
     is_own_frame,
     programs_packages,
 )
+from parsers.model.quality import OF_OPERATORS
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.names.waits import spins, waits_for_others
 from rules.analysis.stretches.program_frames import program_script
@@ -55,7 +56,7 @@ class OwnTime:
 
     ``foreign`` are the functions of libraries and the system that hold the part without any own frame; ``libraries``
     those that are innermost below own ones, whichever these are. ``spinning_ns`` is time of threads that wait without
-    sleeping.
+    sleeping. ``of_operators`` says that it is the time of PyTorch's operators, on the CPU or on the GPU.
     """
 
     sampled_ns: int
@@ -64,6 +65,7 @@ class OwnTime:
     foreign: tuple[OwnFrame, ...]
     libraries: tuple[OwnFrame, ...] = ()
     spinning_ns: int = 0
+    of_operators: bool = False
 
     @property
     def without_helpers_ns(self) -> int:
@@ -140,7 +142,10 @@ def own_time(trace: Trace) -> OwnTime:
             inner[innermost] += ns
     libraries = _frames(trace, {(name, name): ns for name, ns in inner.items()}, longest)
     spinning = _spinning_ns(trace, events)
-    return OwnTime(sum(spent.values()), sum(outside.values()), frames, foreign, libraries, spinning)
+    operators = any(each.kind == OF_OPERATORS for each in trace.quality.notes)
+    return OwnTime(
+        sum(spent.values()), sum(outside.values()), frames, foreign, libraries, spinning, operators
+    )
 
 
 def _spinning_ns(trace: Trace, events: I64) -> int:
