@@ -267,8 +267,14 @@ def _taken(
 
 
 def _may_go(finding: Finding, promise: Promise) -> bool:
-    """Whether a fix can mend a finding: how a kernel is launched stays as it is, however often it then runs."""
-    return finding.category is not Category.SMALL_GRID or Category.SMALL_GRID in promise.proposal.categories
+    """Whether a fix can mend a finding.
+
+    How a kernel is launched stays as it is, however often it then runs, and half the bytes fuse no kernels.
+    """
+    categories = promise.proposal.categories
+    if finding.category is Category.MEMORY_BOUND_KERNELS and Category.FP64 in categories:
+        return False
+    return finding.category is not Category.SMALL_GRID or Category.SMALL_GRID in categories
 
 
 def _passes_meanwhile(finding: Finding, promise: Promise) -> bool:

@@ -19,6 +19,22 @@ NO_UNUSED_GRADIENTS = remedy(
 loss = loss_of(student(batch), known)"""),
 )
 
+NO_GRADIENTS_FOR_OTHERS = remedy(
+    for_pytorch(
+        "Before a backward pass, turn gradients off for the parameters that its optimizer does not own: "
+        "part.requires_grad_(False), and on again behind it."
+    ),
+    for_pytorch(
+        "Where the loss only looks at what another part makes, detach that: discriminator(fake.detach())."
+    ),
+    code=for_pytorch("""loss_d = loss_of(discriminator(real), discriminator(fake.detach()))
+...
+discriminator.requires_grad_(False)          # the generator's pass leads through it, to nothing in it
+generator_loss(discriminator(fake)).backward()
+optimizer_g.step()
+discriminator.requires_grad_(True)"""),
+)
+
 ONE_BACKWARD = remedy(
     for_pytorch(
         "Add up the losses, weighted as they are now, and call backward() once without retain_graph=True."

@@ -62,8 +62,8 @@ def _of_rank(analysis: Analysis, rank: int | None, operators: I64, functions: I6
     if len(without(table.lane[forward], table.lane[functions])) > 1:
         return NONE  # numbers of several threads are no order
     functions = functions[np.lexsort((table.start[functions], table.lane[functions]))]
-    sequence, gathers = _sequences(trace, functions)
-    added = gathers & _adding(trace, operators, functions)
+    sequence, gathers = sequences(trace, functions)
+    added = gathers & adding(trace, operators, functions)
     step = np.searchsorted([each.start for each in steps], table.start[functions], side="right") - 1
     within = (step >= 0) & (table.start[functions] < np.array([each.end for each in steps])[step])
     unneeded, counted = np.zeros(len(functions), bool), set()
@@ -82,7 +82,7 @@ def _of_rank(analysis: Analysis, rank: int | None, operators: I64, functions: I6
     return UnneededGradients(functions[unneeded], parameters)
 
 
-def _sequences(trace: Trace, functions: I64) -> tuple[I64, BOOL]:
+def sequences(trace: Trace, functions: I64) -> tuple[I64, BOOL]:
     """The number of the forward operator of each function, and which ones gather a gradient: that of the one before."""
     sequence = trace.attribute(Attribute.SEQUENCE, functions, -1)
     gathers = named(trace, functions, lambda name: name.endswith(_GATHERS))
@@ -93,7 +93,7 @@ def _sequences(trace: Trace, functions: I64) -> tuple[I64, BOOL]:
     return np.where(known, sequence[before], -1), gathers
 
 
-def _adding(trace: Trace, operators: I64, functions: I64) -> BOOL:
+def adding(trace: Trace, operators: I64, functions: I64) -> BOOL:
     """Which functions add in place, as one does that finds an older gradient."""
     table = trace.events
     adds = operators[named(trace, operators, _ADDS.__eq__)]

@@ -126,13 +126,20 @@ What makes it more or less
         vectors = named(trace, device.members, is_product_with_a_vector)
         convolution = double & (families == Family.CONVOLUTION)
         product = double & (families == Family.GEMM) & ~vectors
-        rest = faster(replay, double & ~convolution & ~product, HALF_THE_BYTES)
+        others = double & ~convolution & ~product
+        rest = faster(replay, others, HALF_THE_BYTES)
+        moves = total(replay, others) >= MIN_GPU_SHARE * total(replay, np.ones(len(names), bool))
         ratio = np.where(convolution, tf32, single) / recorded
         most = np.maximum(tf32 / recorded, HALF_THE_BYTES)
         products = convolution | product
         yield Proposal(
             title=f"Use 32-bit numbers: {percent(share)} of the GPU's time computes in double precision",
-            categories=(Category.FP64, Category.SLOW_OPERATOR),
+            categories=(
+                Category.FP64,
+                Category.SLOW_OPERATOR,
+                *((Category.MEMORY_BOUND_KERNELS,) if moves else ()),
+                *((Category.NO_TENSOR_CORES,) if (products & ~on_tensor_cores).any() else ()),
+            ),
             culprit=trace.name(int(device.members[np.flatnonzero(double)[0]])),
             remedy=single_precision(trace, then_tf32=bool(products.any())),
             expected=together(rest, faster(replay, products, np.maximum(REACHED * ratio, PRODUCTS))),

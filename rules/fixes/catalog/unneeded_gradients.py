@@ -21,32 +21,36 @@ from rules.analysis.stretches.backward_again import backward_again
 from rules.analysis.stretches.unneeded_gradients import unneeded_gradients
 from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
-from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
+from rules.fixes.base import MIN_GPU_SHARE, Proposal, Remedy, fix, remedy
 from rules.fixes.changes import durations_times, share_of, together, without_calls
 from rules.fixes.forms.graph_passes import computed_again_in_graphs
+from rules.fixes.forms.others_gradients import others_gradients
 from rules.kernels.fitting_shapes import elements
-from rules.kernels.recorded_shapes import Shape, inputs_of_event
+from rules.kernels.recorded_shapes import Shape, inputs_of_event, inputs_of_events
 from rules.memory.room import is_nearly_full
-from rules.remedies.gradients import NO_UNUSED_GRADIENTS, ONE_BACKWARD
+from rules.remedies.gradients import NO_GRADIENTS_FOR_OTHERS, NO_UNUSED_GRADIENTS, ONE_BACKWARD
 from rules.replay.replay import Replay, replay_of
 from rules.replay.surroundings import surroundings_of
 from rules.terms import MAJORITY
 from rules.wording.words import for_pytorch
 
 
-def without_gradients(replay: Replay, nodes: BOOL, parameters: int) -> Proposal:
-    """What these calls of the backward pass compute is for so many parameters that no optimizer updates."""
+def without_gradients(
+    replay: Replay,
+    nodes: BOOL,
+    parameters: int,
+    whose: str = "that no optimizer updates",
+    how: Remedy = NO_UNUSED_GRADIENTS,
+) -> Proposal:
+    """What these calls of the backward pass compute is for so many parameters ``whose`` gradients nobody uses."""
     share = share_of(replay, nodes[replay.device.launch])
     counted = f"{parameters:,} parameter{'s' if parameters != 1 else ''}"
     return Proposal(
-        title=(
-            f"Do not compute gradients for {counted} that no optimizer updates: "
-            f"{percent(share)} of the GPU's time"
-        ),
+        title=(f"Do not compute gradients for {counted} {whose}: {percent(share)} of the GPU's time"),
         categories=(Category.SLOW_OPERATOR, Category.GPU_BOUND, Category.LAUNCH_BOUND),
         culprit="gradients that nobody uses",
         problem="Gradients are computed that nobody uses",
-        remedy=NO_UNUSED_GRADIENTS,
+        remedy=how,
         expected=without_calls(replay, nodes),
     )
 
@@ -112,6 +116,38 @@ What makes it more or less
         nodes = np.isin(autograd_functions(analysis), found.functions)
         if nodes[replay.device.launch].any():
             yield without_gradients(replay, nodes, found.parameters)
+
+
+@fix
+class SkipOthersGradients:
+    """Two networks with an optimizer each, whose backward passes also lead into the other one's."""
+
+    id = "skip-others-gradients"
+    explanation = """
+When it applies
+    Each step has several backward passes, each with an optimizer that clears its gradients before and updates behind
+    it: of one rank, with shapes, and an optimizer that updates lists of tensors. A pass stores the gradients of what
+    its optimizer updates, and adds others to older ones, which are cleared before the pass of their own optimizer.
+
+What is changed in the replay
+    The backward pass ends before these parameters where nothing else lies behind them. Elsewhere the products and
+    convolutions that compute their gradients are gone, with what converts and adds them.
+
+What makes it more or less
+    The forward pass, too, then keeps fewer activations, which is not counted.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        found = others_gradients(analysis)
+        function = autograd_functions(analysis)
+        nodes = np.isin(function, found.leading)
+        if len(found.gathers):
+            inputs = inputs_of_events(analysis.trace, found.gathers)
+            shapes = frozenset(tuple(sorted((each or [[]])[0])) for each in inputs)
+            nodes |= np.isin(function, found.beside) & _calls(analysis, shapes)
+        if share_of(replay, nodes[replay.device.launch]) >= MIN_GPU_SHARE:
+            whose = "whose own optimizer clears them unused"
+            yield without_gradients(replay, nodes, found.parameters, whose, NO_GRADIENTS_FOR_OTHERS)
 
 
 BLOCK_ELEMENTS = (

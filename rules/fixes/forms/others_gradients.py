@@ -1,0 +1,142 @@
+"""Gradients that a backward pass adds to parameters of another optimizer than its own, which clears them unused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+
+from parsers.model import BOOL, I64, Attribute, EventKind, Trace, derived
+from parsers.model.arrays import distinct_values
+from parsers.model.late import dataclass
+from parsers.model.names.per_name import named
+from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.innermost import Innermost
+from rules.analysis.names.operators import is_autograd_function
+from rules.analysis.names.regions import is_optimizer_step
+from rules.analysis.stretches.unneeded_gradients import MIN_STEPS, adding, sequences
+from rules.kernels.recorded_shapes import inputs_of_event, inputs_of_events
+
+MIN_PASSES = 2  # of a step, each with an optimizer's step behind it
+_GATHERS = "torch::autograd::AccumulateGrad"
+_CLEARS = "Optimizer.zero_grad"
+_OF_LISTS = ("aten::_fused_", "aten::_foreach_")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OthersGradients:
+    """Functions of the backward pass (events): ``leading`` ones only lead to gradients that are cleared unused.
+
+    ``beside`` are those right before other such gradients: what computes these is in them, with what the pass needs.
+    ``gathers`` stored the latter (events, with their shapes).
+    """
+
+    leading: I64
+    beside: I64
+    gathers: I64
+    parameters: int  # of a step: gradients that are computed for nothing
+
+
+_NOTHING = np.empty(0, np.int64)
+NONE = OthersGradients(_NOTHING, _NOTHING, _NOTHING, 0)
+
+
+@derived
+def others_gradients(analysis: Analysis) -> OthersGradients:
+    """What backward passes compute for parameters that the optimizer behind them does not own.
+
+    Each step has several passes, each with an optimizer that clears its gradients before and updates behind, and with
+    the shapes of what that updates. What a pass stores anew was cleared, so it must be what its optimizer owns; what it
+    adds to is another one's, which clears that before its own pass stores it anew: nobody has used it by then.
+    """
+    trace = analysis.trace
+    if len({each.rank for each in trace.lanes}) > 1 or Attribute.SEQUENCE not in trace.attributes:
+        return NONE
+    table, steps = trace.events, analysis.steady_steps
+    operators = table.of_kind(EventKind.CPU_OP)
+    functions = operators[named(trace, operators, is_autograd_function)]
+    if len(steps) < MIN_STEPS or len(distinct_values(table.lane[functions])) != 1:
+        return NONE
+    within = (table.start[functions] >= steps[0].start) & (table.start[functions] < steps[-1].end)
+    functions = table.by_start(functions[within])
+    updates = _ranges(trace, is_optimizer_step, steps[0].start, steps[-1].end)
+    edges = [each.start for each in steps]
+    a_step, left = divmod(len(updates), len(steps))
+    in_step = np.searchsorted(edges, table.start[updates], side="right") - 1
+    if left or a_step < MIN_PASSES or (in_step != np.repeat(np.arange(len(steps)), a_step)).any():
+        return NONE
+    number = np.searchsorted(table.start[updates], table.start[functions])
+    sequence, gathers = sequences(trace, functions)
+    added = gathers & adding(trace, operators, functions)
+    inner = operators[named(trace, operators, _GATHERS.__eq__)]
+    shaped = np.full(len(table), -1, np.int64)
+    around = Innermost.of(trace, functions).at(table.start[inner])
+    shaped[around[around >= 0]] = inner[around >= 0]
+    clears = table.start[_ranges(trace, lambda name: name.startswith(_CLEARS), steps[0].start, steps[-1].end)]
+    leading, beside = np.zeros(len(functions), bool), np.zeros(len(functions), bool)
+    owned: dict[int, Counter[str]] = {}
+    foreign: dict[int, Counter[str]] = {}
+    counted: dict[int, set[tuple[int, int]]] = {}
+    for index in range(len(updates)):
+        mine = number == index
+        stored, adds = mine & gathers & ~added, mine & added
+        own = sequence[mine & ~gathers & (sequence >= 0)]
+        if not stored.any() or not len(own) or (np.diff(own) >= 0).any():
+            return NONE
+        begin = table.start[updates[index - 1]] if index else steps[0].start
+        if not ((clears > begin) & (clears < table.start[functions[stored]].min())).any():
+            return NONE
+        shapes = [_shapes(trace, shaped[functions[each]]) for each in (stored, adds)]
+        if shapes[0] not in _updated(trace, operators, int(updates[index])):
+            return NONE
+        place = index % a_step
+        owned[place], foreign[place] = shapes
+        counted.setdefault(place, set()).add((int(stored.sum()), int(adds.sum())))
+        ends = mine & (sequence >= 0) & (sequence < sequence[stored].min())
+        leading |= ends
+        beside |= _right_before(gathers, adds & ~ends) & mine
+    if any(len(each) > 1 for each in counted.values()):
+        return NONE
+    for place, shapes_of in foreign.items():
+        others = sum((each for other, each in owned.items() if other != place), Counter[str]())
+        if shapes_of - others:
+            return NONE
+    stray = added & ~leading
+    return OthersGradients(
+        functions[leading | stray],
+        functions[beside & ~leading & ~stray],
+        shaped[functions[stray]],
+        sum(foreign[place].total() for place in foreign),
+    )
+
+
+def _ranges(trace: Trace, wanted: Callable[[str], object], start: int, end: int) -> I64:
+    table = trace.events
+    ranges = table.of_kind(EventKind.REGION)
+    ranges = ranges[(table.start[ranges] >= start) & (table.start[ranges] < end)]
+    return table.by_start(ranges[named(trace, ranges, wanted)])
+
+
+def _shapes(trace: Trace, events: I64) -> Counter[str]:
+    return Counter(str((each or [[]])[0]) for each in inputs_of_events(trace, events[events >= 0]))
+
+
+def _updated(trace: Trace, operators: I64, update: int) -> list[Counter[str]]:
+    """The shapes of the lists of tensors that operators of an optimizer's step were handed first, by their names."""
+    table = trace.events
+    inside = (table.start[operators] >= table.start[update]) & (table.end[operators] <= table.end[update])
+    found: dict[int, Counter[str]] = {}
+    for event in operators[
+        inside & named(trace, operators, lambda name: name.startswith(_OF_LISTS))
+    ].tolist():
+        first = (inputs_of_event(trace, event) or [[]])[0]
+        found.setdefault(int(table.name[event]), Counter()).update(str(each) for each in first)
+    return list(found.values())
+
+
+def _right_before(gathers: BOOL, wanted: BOOL) -> BOOL:
+    """The functions between two that gather, where the second one is wanted."""
+    place = np.arange(len(gathers))
+    following = np.minimum.accumulate(np.where(gathers, place, len(gathers))[::-1])[::-1]
+    return np.append(wanted, False)[following] & ~gathers
