@@ -12,7 +12,7 @@ from parsers.model import I64, EventKind, Trace, derived_by
 from parsers.model.arrays import distinct_values
 from parsers.model.names.source_files import frame_parts
 from rules.analysis.arithmetic.intervals import clip, length, union
-from rules.analysis.idle.frames import UserFrames
+from rules.analysis.idle.threads import UserFrames
 from rules.analysis.stretches.program_frames import FRAMES, is_program_frame, program_frames, program_script
 from rules.terms import NEARLY_ALL, Culprit, CulpritKind, SourceLine
 

@@ -9,7 +9,7 @@ import numpy as np
 from parsers.model import Device, ProcessGroup, Quality, Rank, TraceInput
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.collectives import CollectiveKind
-from rules.analysis.ranks.states import COMMUNICATION, COMPUTE, FIRST_IDLE
+from rules.analysis.ranks.run import COMMUNICATION, COMPUTE, FIRST_IDLE
 from rules.summaries.rank_summary import Alone, RankSummary, SummaryWords
 from rules.summaries.reduction import narrow
 from tests.rank_runs import REDUCE, Run

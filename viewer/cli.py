@@ -16,8 +16,7 @@ from parsers.model import SYSTEM_ERRORS, Cancelled, TraceError, refused_by_syste
 from viewer import commands
 from viewer.desktop.ending import end_tidily_when_told, ending_at_once
 from viewer.terminal import streams
-from viewer.terminal.command_parser import CommandParser, nearest, refuse_to_lose
-from viewer.terminal.console import complain, program_version
+from viewer.terminal.console import CommandParser, complain, nearest, program_version, refuse_to_lose
 from viewer.terminal.exit_codes import BAD_INPUT, BROKEN, DONE, INTERRUPTED
 from viewer.terminal.memory_limit import is_shortage
 

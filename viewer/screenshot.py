@@ -13,8 +13,7 @@ from typing import IO
 
 from parsers.files.private_folder import PrivateFolder
 from parsers.model import TraceError
-from viewer.terminal.command_parser import CommandParser, NamesOutput, refuse_to_lose
-from viewer.terminal.console import complain, write_bytes
+from viewer.terminal.console import CommandParser, NamesOutput, complain, refuse_to_lose, write_bytes
 from viewer.terminal.exit_codes import BAD_INPUT, DONE
 
 GIVE_UP_AFTER_S = 300.0

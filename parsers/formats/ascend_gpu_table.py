@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.csv_tables import CsvTable, has_columns, read_csv
+from parsers.csv_tables import CsvTable, add_operations, has_columns, in_words, read_csv, renamed
 from parsers.files.base import Parser, Source, parser
-from parsers.gpu_tables import add_operations, in_words, renamed
 from parsers.model import Progress, Trace
 from parsers.model.arrays import ABSENT
 from parsers.model.builder import TraceBuilder

@@ -8,10 +8,9 @@ from typing import ClassVar
 
 from parsers.chrome.build.assemble import assemble
 from parsers.chrome.decode import second_process
-from parsers.chrome.decode.arguments import ChromeArguments
 from parsers.chrome.decode.header import parse_header
 from parsers.chrome.decode.pairs import add_instants
-from parsers.chrome.decode.reading import Reading, TooManyEvents
+from parsers.chrome.decode.reading import ChromeArguments, Reading, TooManyEvents
 from parsers.chrome.decode.second_process import SecondProcess
 from parsers.chrome.decode.stream import EventStream, holds_a_list
 from parsers.files.base import HEAD_BYTES, Parser, Source, parser

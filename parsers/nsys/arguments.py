@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from parsers.nsys.identifiers import process_id, thread_id
+from parsers.nsys.reading import process_id, thread_id
 from parsers.sqlite.guarded import GuardedConnection
 from parsers.sqlite.row_source import RowSource
 

@@ -19,13 +19,12 @@ from parsers.model.progress import Progress
 from parsers.model.quality import Effect
 from parsers.model.trace import Trace
 from parsers.model.units import duration
-from parsers.nsys import gpu_work, host_calls, metrics, sampled_sources, targets
+from parsers.nsys import gpu_work, host_calls, metrics, targets
 from parsers.nsys.arguments import arguments_in
 from parsers.nsys.gpu_work import Correlated
-from parsers.nsys.identifiers import UNKNOWN
 from parsers.nsys.memory_use import read_memory_use
 from parsers.nsys.nvtx_ranges import read_nvtx
-from parsers.nsys.reading import Reading
+from parsers.nsys.reading import UNKNOWN, Reading
 from parsers.nsys.samples import read_samples, read_scheduling
 from parsers.sqlite.database import Database
 
@@ -186,8 +185,8 @@ def _read_events(reading: Reading, shown_path: str, format_name: str) -> None:
     targets.name_lanes(reading, machine, ranks)
     metrics.read_gpu_metrics(reading, machine, ranks)
     read_memory_use(reading, ranks)
-    sampled_sources.read_generic_metrics(reading, machine, ranks)
-    sampled_sources.read_network_metrics(reading)
+    metrics.read_generic_metrics(reading, machine, ranks)
+    metrics.read_network_metrics(reading)
     targets.describe_run(reading, ranks, shown_path, format_name)
     targets.describe_capture(reading, opaque)
     targets.note_warnings(reading)

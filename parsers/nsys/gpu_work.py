@@ -11,8 +11,7 @@ from parsers.model import BOOL, I32, I64, Attribute, CopyKind, EventKind, LaneKi
 from parsers.model.late import dataclass
 from parsers.model.names.collectives import collective_of, is_collective_kernel
 from parsers.nsys.enumerations import COPY_KINDS, copy_text, memory_kinds, memory_text
-from parsers.nsys.identifiers import UNKNOWN, Codes, RowCodes
-from parsers.nsys.reading import LaneKey, Reading, taken
+from parsers.nsys.reading import UNKNOWN, Codes, LaneKey, Reading, RowCodes, taken
 from parsers.sqlite.database import Batch, Table
 from parsers.sqlite.guarded import quote
 

@@ -10,8 +10,7 @@ import numpy as np
 from parsers.model import BOOL, I32, I64, Attribute, Effect, EventKind, LaneKind
 from parsers.model.late import dataclass, regex
 from parsers.nsys.gpu_work import Correlated
-from parsers.nsys.identifiers import UNKNOWN, Codes, global_process
-from parsers.nsys.reading import LaneKey, Reading, taken
+from parsers.nsys.reading import UNKNOWN, Codes, LaneKey, Reading, global_process, taken
 from parsers.sqlite.database import Batch, Table
 
 _VERSION_SUFFIX = regex(r"_v\d+$")

@@ -11,9 +11,8 @@ from parsers.model.arrays import rows_by
 from parsers.model.late import dataclass
 from parsers.model.memory import BEFORE, Allocations, Blocks, Lives, Memory
 from parsers.nsys.enumerations import memory_kinds
-from parsers.nsys.identifiers import UNKNOWN, is_possible
 from parsers.nsys.metrics import add_counter
-from parsers.nsys.reading import Reading
+from parsers.nsys.reading import UNKNOWN, Reading, is_possible
 
 _ALLOCATION = 0
 _ON_DEVICE = {MemoryKind.DEVICE, MemoryKind.ARRAY}

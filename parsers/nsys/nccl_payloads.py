@@ -13,8 +13,7 @@ import numpy as np
 from parsers.model import I64, Effect
 from parsers.model.arrays import MAX_NUMBER
 from parsers.model.late import dataclass
-from parsers.nsys.identifiers import global_process
-from parsers.nsys.reading import Reading
+from parsers.nsys.reading import Reading, global_process
 from parsers.sqlite.database import Table
 from parsers.sqlite.guarded import quote
 

@@ -17,9 +17,8 @@ from parsers.model.names.collectives import collective_of, is_communication_rang
 from parsers.model.names.per_name import PerString
 from parsers.model.names.steps import step_number
 from parsers.nsys.host_calls import ThreadLanes, ended
-from parsers.nsys.identifiers import UNKNOWN, Codes, RowCodes, global_process
 from parsers.nsys.nccl_payloads import read_payloads
-from parsers.nsys.reading import Reading
+from parsers.nsys.reading import UNKNOWN, Codes, Reading, RowCodes, global_process
 from parsers.sqlite.database import Batch, Table
 
 MARK, THREAD_NAME, PUSH_POP, START_END, DOMAIN = 34, 39, 59, 60, 75

@@ -6,8 +6,7 @@ import numpy as np
 
 from parsers.model import I64, Effect, EventKind, LaneKind
 from parsers.nsys.host_calls import ThreadLanes
-from parsers.nsys.identifiers import UNKNOWN, Codes, is_possible
-from parsers.nsys.reading import Reading, taken
+from parsers.nsys.reading import UNKNOWN, Codes, Reading, is_possible, taken
 from parsers.sqlite.database import Table
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from parsers.model import AUTOGRAD, Device, Effect, Lane, LaneKind, Rank, TraceInput
 from parsers.model.late import regex
-from parsers.nsys.identifiers import UNKNOWN, process_id, thread_id
-from parsers.nsys.reading import LaneKey, Reading
+from parsers.nsys.reading import UNKNOWN, LaneKey, Reading, process_id, thread_id
 from parsers.sqlite.database import Database
 from parsers.sqlite.guarded import quote
 

@@ -6,8 +6,7 @@ from parsers.model import KernelProfile
 from rules.findings.base import Category, remedy, rule
 from rules.kernels.checks.launch import idle_share_of_tail
 from rules.kernels.checks.occupancy import ACHIEVED, THEORETICAL
-from rules.kernels.checks.result import numbers
-from rules.kernels.checks.speed_of_light import WAVES, speed_of_light
+from rules.kernels.checks.speed_of_light import WAVES, numbers, speed_of_light
 from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of
 
 MIN_SAVING = 0.1

@@ -5,10 +5,10 @@ from __future__ import annotations
 from parsers.model import KernelProfile
 from rules.findings.base import Category, remedy, rule
 from rules.kernels.checks.memory import global_waste, needed_of_dram
-from rules.kernels.checks.result import KernelRuleResult
 from rules.kernels.checks.speed_of_light import (
     HIGH_PERCENT,
     LOW_PERCENT,
+    KernelRuleResult,
     busiest_memory_unit,
     memory_percent,
     speed_of_light,

@@ -5,10 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Attribute, CopyKind, EventKind, derived
-from parsers.model.names.per_name import numbers_of
+from parsers.model.names.calls import Call
+from parsers.model.names.per_name import named, numbers_of
 from rules.analysis.analysis import Analysis
+from rules.analysis.names.regions import is_optimizer_step
+from rules.replay.loops import loops_of
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay, replay_of
+from rules.replay.surroundings import surroundings_of
 
 LEFT_ON_GPU = 0.05  # of what CPU operators take, when they run on the GPU instead: docs/predictions.md
 MIN_NS = 4_000.0  # a kernel that is over sooner is bound by its start
@@ -212,3 +216,54 @@ def of_nodes(replay: Replay, operations: BOOL) -> BOOL:
     found = np.zeros(len(replay.host), bool)
     found[replay.device.launch[operations]] = True
     return found
+
+
+_RANGES = ("optimizer", "optimizer_step", "optim")
+
+
+@derived
+def optimizer_calls(analysis: Analysis) -> BOOL:
+    """Which host nodes of the replay an optimizer's step makes.
+
+    Where neither an operator nor a range says so, these are loops that divide by a root as Adam does: one tensor plus a
+    multiple of two others' ratio.
+    """
+    around = surroundings_of(analysis)
+    for is_step in (is_optimizer_step, lambda name: name.lower() in _RANGES):
+        if (found := around.inside(is_step)).any():
+            return found
+    replay = replay_of(analysis)
+    found = np.zeros(len(replay.host), bool)
+    updates = of_nodes(replay, named(analysis.trace, replay.device.event, lambda name: "addcdiv" in name))
+    for loop in loops_of(analysis):
+        if updates[loop.first : loop.first + loop.body].any():
+            found[loop.first : loop.last] = True
+    return found
+
+
+SMALL_BYTES = 65_536  # a larger copy is no value that a program looks at
+LOOKS_FOR_ROWS = ("aten::nonzero", "aten::masked_select")
+COUNTING = (*LOOKS_FOR_ROWS, "aten::_unique2", "aten::unique_consecutive", "aten::unique_dim")
+
+
+def counts_rows(replay: Replay) -> BOOL:
+    """Which calls belong to counting the rows of a mask."""
+    by_name = surroundings_of(replay.analysis).inside(lambda name: name in COUNTING)
+    device = replay.device
+    size = replay.analysis.trace.attribute(Attribute.BYTES, device.event)
+    reads = of_nodes(replay, copies(replay, CopyKind.D2H) & (size <= SMALL_BYTES))
+    synchronises = (replay.waits.target >= 0) & (replay.host.call == Call.SYNCHRONIZE)
+    return np.asarray(by_name | counting_runs(replay, reads, synchronises))
+
+
+def counting_runs(replay: Replay, reads: BOOL, synchronises: BOOL) -> BOOL:
+    """Calls that count the rows of a mask, where no operator says so: by CUB's kernels around a small copy."""
+    trace, device = replay.analysis.trace, replay.device
+    by_cub = of_nodes(replay, named(trace, device.event, lambda name: "cub::" in name))
+    selects = of_nodes(
+        replay, named(trace, device.event, lambda name: "DeviceSelect" in name or "select::Dev" in name)
+    )
+    member = by_cub | reads | synchronises
+    run = np.cumsum(np.append(True, member[1:] != member[:-1])[: len(member)])
+    whole = np.bincount(run, selects & by_cub) * np.bincount(run, reads) > 0 if len(run) else member
+    return np.asarray(member & whole[run]) if len(run) else member

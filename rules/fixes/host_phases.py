@@ -10,9 +10,8 @@ from parsers.model.events import of_kinds
 from parsers.model.late import dataclass
 from parsers.model.names.calls import WORK_CALLS
 from rules.analysis.arithmetic.intervals import measure, union
-from rules.fixes.backward import stacks_ns
+from rules.fixes.backward import beside_graph_breaks, compiling_ns, entering_broken_graphs, stacks_ns
 from rules.fixes.changes import LEFT_ON_GPU, copies, of_nodes, per_step
-from rules.fixes.compiling import beside_graph_breaks, compiling_ns, entering_broken_graphs
 from rules.fixes.copies_in_a_row import copies_in_a_row
 from rules.fixes.interrupted import interrupted_ns
 from rules.fixes.reduced_in_turn import own_time, reduced_in_turn

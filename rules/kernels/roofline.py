@@ -8,7 +8,7 @@ from parsers.model import KernelProfile
 from parsers.model.late import dataclass, regex
 from rules.kernels.checks.compute import floating_point, pipe_percent
 from rules.kernels.checks.memory import SECTOR_BYTES, dram_bytes
-from rules.kernels.checks.result import first_number
+from rules.kernels.checks.speed_of_light import first_number
 from rules.kernels.gpu_peaks import SHOWN, GpuPeaks, peaks_of
 
 _SM_CLOCK = (

@@ -9,7 +9,7 @@ from parsers.model.late import dataclass
 from parsers.model.units import percent
 from rules.analysis.arithmetic.intervals import contains, measure
 from rules.analysis.idle.culprits import MAX_NAME_LENGTH
-from rules.analysis.idle.frames import is_users_frame
+from rules.analysis.idle.threads import is_users_frame
 from rules.analysis.stretches.library_calls import is_library_call
 from rules.losses.lost_time import IdleTime
 from rules.wording.words import listed, shortened

@@ -22,8 +22,7 @@ from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.findings.base import Category, Finding, Need, NeedsMore, Rule, Severity, rules, severity_of
 from rules.kernels.checks.debug_build import compiled_for_debugging
 from rules.kernels.checks.every import evaluate
-from rules.kernels.checks.result import KernelRuleResult
-from rules.kernels.checks.speed_of_light import HIGH_PERCENT, LOW_PERCENT, speed_of_light
+from rules.kernels.checks.speed_of_light import HIGH_PERCENT, LOW_PERCENT, KernelRuleResult, speed_of_light
 from rules.kernels.join import kernel_join
 from rules.kernels.launch_groups import (
     KernelGroup,

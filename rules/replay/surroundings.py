@@ -15,8 +15,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, measure, subtract, union
 from rules.analysis.cpu.lock_waits import lock_waits
-from rules.analysis.idle.frames import UserFrames
-from rules.analysis.idle.threads import ThreadActivity
+from rules.analysis.idle.threads import ThreadActivity, UserFrames
 from rules.analysis.names.regions import is_collection
 from rules.analysis.stretches.worker_starts import WorkerStarts, worker_starts
 from rules.replay.chance import operators_before, time_within

@@ -12,8 +12,8 @@ from parsers.model.units import duration, how_many, percent, rate, size
 from rules.analysis.arithmetic.intervals import Intervals, length
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.groups import PIPELINE
+from rules.analysis.ranks.run import COMPUTE, FIRST_IDLE
 from rules.analysis.ranks.stages import NEIGHBOURS, messages_passed_on
-from rules.analysis.ranks.states import COMPUTE, FIRST_IDLE
 from rules.catalog.exposed_communication import matter
 from rules.catalog.gpu_bound import MIN_COMPUTE, GpuBound
 from rules.catalog.pipeline_bubble import UNKNOWN, PipelineBubble, bubble, told_of

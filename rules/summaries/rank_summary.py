@@ -8,8 +8,7 @@ from dataclasses import fields
 from parsers.model import Array, Device, Quality, Rank, TraceInput
 from parsers.model.late import dataclass
 from rules.analysis.ranks.collectives import CollectiveKind
-from rules.analysis.ranks.run import IdleCulprit, KernelTally
-from rules.analysis.ranks.states import DeviceStates
+from rules.analysis.ranks.run import DeviceStates, IdleCulprit, KernelTally
 from rules.findings.base import Finding
 
 Columns = Mapping[str, Array]

@@ -24,7 +24,7 @@ from rules.analysis.ranks.recorded import (
     readings_by_step,
     step_numbers,
 )
-from rules.analysis.ranks.states import DeviceStates
+from rules.analysis.ranks.run import DeviceStates
 from rules.analysis.recording.completeness import completeness_of
 from rules.analysis.recording.subject import subject_of
 from rules.diagnosis import Diagnosis

@@ -15,9 +15,7 @@ from rules.analysis.arithmetic.intervals import Intervals
 from rules.analysis.idle.causes import Budget, Cause
 from rules.analysis.ranks.collectives import CollectiveColumns, CollectiveKind
 from rules.analysis.ranks.meetings import Entries
-from rules.analysis.ranks.run import IdleCulprit, KernelTally, Row, RunOfRanks, nodes_of
-from rules.analysis.ranks.stages import RECEIVE, SEND, stages_among
-from rules.analysis.ranks.states import (
+from rules.analysis.ranks.run import (
     COMMUNICATION,
     COMPUTE,
     COPIES,
@@ -25,7 +23,13 @@ from rules.analysis.ranks.states import (
     OTHER,
     RESIDUAL,
     DeviceStates,
+    IdleCulprit,
+    KernelTally,
+    Row,
+    RunOfRanks,
+    nodes_of,
 )
+from rules.analysis.ranks.stages import RECEIVE, SEND, stages_among
 from rules.summaries.rank_summary import Placed, SummaryWords
 from rules.terms import DEFAULTS, Thresholds
 

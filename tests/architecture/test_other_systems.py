@@ -17,7 +17,7 @@ from parsers import helper_process, program_search
 from parsers.files import private_folder
 from parsers.model import threads
 from viewer.appearance.key_names import key_names
-from viewer.capture import commands, interpreters, left_there, process_tree, tools
+from viewer.capture import commands, interpreters, process_tree, storage, tools
 from viewer.desktop import editors
 from viewer.desktop.single_instance import SingleInstance
 from viewer.loading.ranks import pool
@@ -75,12 +75,12 @@ def test_no_limit_of_a_shell_is_known_on_windows(pretend: Pretend) -> None:
 def test_nobody_is_asked_for_by_a_signal_on_windows(
     pretend: Pretend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (recent, left_there):
+    for module in (recent, storage):
         pretend(module, "win32")
         monkeypatch.setattr(module.os, "kill", refused, raising=False)
     assert recent._runs(1 << 30) is True
-    assert left_there.is_alive(1 << 30, 0.0) is False
-    assert left_there.is_alive(1 << 30, left_there.time.time()) is True
+    assert storage.is_alive(1 << 30, 0.0) is False
+    assert storage.is_alive(1 << 30, storage.time.time()) is True
 
 
 def test_processes_are_ended_by_what_the_system_has(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from parsers.nsys.identifiers import Codes
+from parsers.nsys.reading import Codes
 
 FAR = 1 << 40
 

@@ -23,8 +23,7 @@ from parsers.model.names.mangled import spelled_out
 from parsers.model.quality import Effect
 from parsers.nccl_messages import _of_the_start
 from parsers.nsys import arguments, conversion, export, memory_use, metrics
-from parsers.nsys.identifiers import RowCodes, thread_id
-from parsers.nsys.reading import Reading, _all_plausible
+from parsers.nsys.reading import Reading, RowCodes, _all_plausible, thread_id
 from parsers.perfetto.packets import _Reading
 from parsers.proton import records
 from parsers.proton.kernel_timeline import _Stacks

@@ -19,7 +19,6 @@ import pytest
 from tests.capture.pretend import SCRIPTS, script_request
 from tests.remote.far_machine import FarMachine
 from viewer.capture import running
-from viewer.capture.left_there import far_runs
 from viewer.capture.output_stream import Event
 from viewer.capture.recording import Outcome, Recording
 from viewer.capture.request import (
@@ -31,6 +30,7 @@ from viewer.capture.request import (
     Tool,
     Window,
 )
+from viewer.capture.storage import far_runs
 from viewer.capture.trials.launch import Launcher, Order
 
 SHELLS = (

@@ -16,8 +16,8 @@ from tests.remote.far_machine import FarMachine
 from tests.remote.test_recording_elsewhere import UNTIL_IT_MAY_END, shell_request
 from viewer.appearance import theme
 from viewer.capture.form.dialog import CaptureDialog
-from viewer.capture.left_there import far_runs
 from viewer.capture.request import CaptureRequest
+from viewer.capture.storage import far_runs
 
 MAX_WAIT_MS = 150_000
 

@@ -24,9 +24,9 @@ from tests.remote.slurm_cluster import SlurmCluster, why_not
 from tests.remote.test_recording_elsewhere import OnAThread
 from tests.remote.test_recording_window import MAX_WAIT_MS, click, opened, until_it_says
 from viewer.appearance import theme
-from viewer.capture.left_there import far_runs
 from viewer.capture.recording import Recording
 from viewer.capture.request import CaptureRequest, NsysOptions, Target, TargetKind, Tool, Window
+from viewer.capture.storage import far_runs
 from viewer.capture.trials.launch import Launcher, Order
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(300)]

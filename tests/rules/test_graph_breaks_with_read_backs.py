@@ -7,7 +7,7 @@ import pytest
 
 from parsers.model import Attribute
 from rules.analysis.analysis import Analysis
-from rules.fixes.compiling import entering_graphs_behind
+from rules.fixes.backward import entering_graphs_behind
 from rules.fixes.plan import Plan
 from rules.replay.replay import replay_of
 from tests.rules.builder import AUTOGRAD, TinyTrace, steps

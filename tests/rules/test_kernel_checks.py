@@ -20,7 +20,7 @@ from rules.findings.base import Category
 from rules.kernels.checks import every
 from rules.kernels.checks.every import evaluate
 from rules.kernels.checks.launch import tail_share
-from rules.kernels.checks.result import KernelRuleResult
+from rules.kernels.checks.speed_of_light import KernelRuleResult
 from tests.opened import opened
 from tests.rules.kernel_profiles import (
     ACHIEVED,

@@ -13,7 +13,7 @@ from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.cpu.cpu_time import cpu_time
 from rules.analysis.cpu.sampled_stacks import own_time
 from rules.analysis.idle.threads import ThreadActivity, Threads
-from rules.kernels.checks.result import first_number, numbers
+from rules.kernels.checks.speed_of_light import first_number, numbers
 from tests.rules.builder import TinyTrace
 from tests.rules.kernel_profiles import kernel
 

@@ -14,7 +14,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.beside.gpu_metrics import KernelUse, Limit
 from rules.analysis.cpu.sampled_stacks import OwnFrame
 from rules.analysis.gpu.copies import Copies
-from rules.analysis.idle.frames import UserFrames
+from rules.analysis.idle.threads import UserFrames
 from rules.analysis.ranks.adapters import _sent
 from rules.analysis.ranks.collectives import measured_bus_bandwidth
 from rules.analysis.ranks.stages import mostly_passes_on

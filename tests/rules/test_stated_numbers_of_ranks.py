@@ -14,7 +14,7 @@ from rules.analysis.ranks import reasons
 from rules.analysis.ranks.groups import PIPELINE
 from rules.analysis.ranks.patterns import patterns_of
 from rules.analysis.ranks.reasons import Why, reasons_of
-from rules.analysis.ranks.states import COMPUTE, COPIES, PARTS, DeviceStates
+from rules.analysis.ranks.run import COMPUTE, COPIES, PARTS, DeviceStates
 
 STEPS = 8
 

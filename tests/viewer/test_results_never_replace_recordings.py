@@ -17,7 +17,7 @@ import pytest
 
 from tests.parsers.chrome.traces import complete, kernel, launch, text_of
 from viewer.cli import command_names, main
-from viewer.terminal.command_parser import CommandParser
+from viewer.terminal.console import CommandParser
 from viewer.terminal.exit_codes import BAD_INPUT, DONE
 from viewer.user_data.storage import RecordingThere, in_one_piece, write_bytes
 

@@ -7,14 +7,67 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import ClassVar
 
-from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QFont, QFontMetricsF, QPaintDevice, QPainter, QPaintEvent, QPen, QStaticText
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtCore import QEvent, QModelIndex, QObject, QPersistentModelIndex, QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import (
+    QFont,
+    QFontMetricsF,
+    QMouseEvent,
+    QPaintDevice,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QStaticText,
+)
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QSizePolicy,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QWidget,
+)
 
 from parsers.model.late import regex
 from viewer.appearance import theme
 from viewer.appearance.tab_order import CHART
 from viewer.appearance.widgets import elided_inside
+
+Index = QModelIndex | QPersistentModelIndex
+
+
+class RowDelegate(QStyledItemDelegate):
+    """The delegate of one view, whose mouse it follows."""
+
+    def __init__(self, view: QAbstractItemView) -> None:
+        super().__init__(view)
+        self._hovered = QPersistentModelIndex()
+        self._view, self._viewport = view, view.viewport()
+        self._viewport.setMouseTracking(True)
+        self._viewport.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if watched is not self._viewport:
+            return super().eventFilter(watched, event)  # an editor's keys
+        row: Index = self._hovered
+        if isinstance(event, QMouseEvent) and event.type() is QEvent.Type.MouseMove:
+            row = self._view.indexAt(event.position().toPoint()).siblingAtColumn(0)
+        elif event.type() in (QEvent.Type.Leave, QEvent.Type.Wheel):
+            row = QModelIndex()
+        if row != self._hovered:
+            self._hovered = QPersistentModelIndex(row)
+            self._viewport.update()
+        return False
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        self.tint(option, index)
+        super().paint(painter, option, index)
+
+    def tint(self, option: QStyleOptionViewItem, index: Index) -> None:
+        """Say that the mouse is over every cell of the row that it is over."""
+        over = QStyle.StateFlag.State_MouseOver
+        hovered = index.sibling(index.row(), 0) == self._hovered
+        option.state = option.state | over if hovered else option.state & ~over
+
 
 MIN_WIDTH = 26.0  # px, of what is elided; a short name is shown wherever it fits
 MIN_NAME_WIDTH = 14.0  # px: less holds no name

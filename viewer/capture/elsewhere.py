@@ -13,11 +13,11 @@ from parsers.files.private_folder import PrivateFolder
 from parsers.model import Progress
 from viewer.capture import process_tree
 from viewer.capture.commands import FILE_NAME, needs_runner, save_runner
-from viewer.capture.left_there import FarRun, far_runs, is_alive, own_id
 from viewer.capture.output_stream import Event
 from viewer.capture.plan import SUFFIXES, Plan, command_for, made_folder
 from viewer.capture.request import CaptureProblem, CaptureRequest
 from viewer.capture.running import FollowedProgram, Running
+from viewer.capture.storage import FarRun, far_runs, is_alive, own_id
 from viewer.capture.target_words import how_often, starts_python_itself
 from viewer.remote.far import Far, free_path, is_plain_name
 from viewer.remote.names import PlaceProblem, Unreachable, find_place

@@ -18,7 +18,6 @@ from parsers.model.late import dataclass
 from parsers.model.units import capital
 from viewer.capture import commands, process_tree
 from viewer.capture.elsewhere import Elsewhere, recordings_among
-from viewer.capture.left_there import FarRun
 from viewer.capture.output_stream import Event, OutputStream
 from viewer.capture.places import Place, ThisMachine
 from viewer.capture.plan import Plan
@@ -33,7 +32,7 @@ from viewer.capture.request import (
     retry_after,
 )
 from viewer.capture.running import Running
-from viewer.capture.storage import LAST_USED, History, Presets, Run, data_folder
+from viewer.capture.storage import LAST_USED, FarRun, History, Presets, Run, data_folder
 from viewer.remote.names import HERE, Unreachable
 
 _LOG = logging.getLogger(__name__)

@@ -15,8 +15,8 @@ from viewer.terminal.console import complain
 from viewer.terminal.exit_codes import BAD_INPUT, DONE
 
 if TYPE_CHECKING:
-    from viewer.capture.left_there import FarRun
     from viewer.capture.request import CaptureRequest
+    from viewer.capture.storage import FarRun
 
 EPILOG = """examples:
   KINETO_USE_DAEMON=1 python train.py      # how the program was started
@@ -65,7 +65,7 @@ def _number(text: str) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Record, or follow what was left, the oldest first; the exit code of the last."""
-    from viewer.capture.left_there import far_runs
+    from viewer.capture.storage import far_runs
     from viewer.remote.names import PlaceProblem, find_place
 
     try:

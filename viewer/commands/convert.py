@@ -6,8 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from viewer.terminal.command_parser import NamesOutput
-from viewer.terminal.console import complain, not_written, recording, terminal_progress
+from viewer.terminal.console import NamesOutput, complain, not_written, recording, terminal_progress
 from viewer.terminal.exit_codes import DONE
 
 

@@ -12,8 +12,7 @@ from parsers.model import Progress, TraceError
 from parsers.model.units import size
 from viewer.loading.questions import ENDINGS, all_rows
 from viewer.query.limits import MAX_MEMORY, MAX_SECONDS
-from viewer.terminal.command_parser import NamesOutput
-from viewer.terminal.console import inputs, json_text, not_written, terminal_progress
+from viewer.terminal.console import NamesOutput, inputs, json_text, not_written, terminal_progress
 from viewer.terminal.exit_codes import DONE
 from viewer.terminal.option_values import memory, seconds
 

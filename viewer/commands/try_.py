@@ -11,8 +11,7 @@ from parsers.model import TraceError
 from viewer.capture.request import CaptureProblem, CaptureRequest, Target, Window
 from viewer.capture.target_words import UnreadableCommand
 from viewer.terminal.capture_command import add_program, target_from
-from viewer.terminal.command_parser import NamesOutput
-from viewer.terminal.console import complain, inputs, json_text, terminal_progress
+from viewer.terminal.console import NamesOutput, complain, inputs, json_text, terminal_progress
 from viewer.terminal.exit_codes import BAD_INPUT, DONE, GATE_INCONCLUSIVE, INTERRUPTED
 from viewer.terminal.interruption import run_stoppably
 from viewer.terminal.option_values import add_reports, seconds, write_reports

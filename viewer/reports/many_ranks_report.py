@@ -7,7 +7,7 @@ from typing import Any
 from parsers.model.units import duration
 from rules import Diagnosis, Finding
 from rules.analysis.idle.causes import Cause
-from rules.analysis.ranks.states import COMMUNICATION, COMPUTE, COPIES, FIRST_IDLE
+from rules.analysis.ranks.run import COMMUNICATION, COMPUTE, COPIES, FIRST_IDLE
 from rules.summaries import page
 from rules.summaries.facts import ManyRanksDiagnosis
 from rules.summaries.run import ManyRanks

@@ -8,8 +8,7 @@ from parsers.model import KernelProfile, Trace
 from parsers.model.late import dataclass
 from parsers.model.names.kernels import kernel_name
 from rules.kernels.checks.occupancy import ACHIEVED, THEORETICAL
-from rules.kernels.checks.result import first_number
-from rules.kernels.checks.speed_of_light import speed_of_light
+from rules.kernels.checks.speed_of_light import first_number, speed_of_light
 from rules.kernels.checks.stalls import label_of, stalls
 
 LIMITS = {

@@ -12,7 +12,7 @@ from parsers.model.arrays import BOOL, F64, I64, median_of
 from parsers.model.late import dataclass
 from parsers.model.units import duration, quantity, size
 from rules.analysis.ranks.late import Ranks
-from rules.analysis.ranks.states import COMPUTE
+from rules.analysis.ranks.run import COMPUTE
 
 TOP_SHARE = 0.999  # of the values: what is beyond has the last colour
 _STEPS_COMPARED = 128  # evenly chosen

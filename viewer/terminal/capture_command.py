@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 from viewer.capture import advice
 from viewer.capture.commands import FILE_NAME, save_runner
-from viewer.capture.left_there import FarRun
 from viewer.capture.output_stream import Event
 from viewer.capture.plan import portable_lines
 from viewer.capture.recording import Outcome, Recording
@@ -25,10 +24,9 @@ from viewer.capture.request import (
     TorchOptions,
     Window,
 )
-from viewer.capture.storage import Presets
+from viewer.capture.storage import FarRun, Presets
 from viewer.capture.target_words import UnreadableCommand, read_target
-from viewer.terminal.command_parser import NamesOutput
-from viewer.terminal.console import complain
+from viewer.terminal.console import NamesOutput, complain
 from viewer.terminal.interruption import run_stoppably
 
 DONE, FAILED, BAD_USE, INTERRUPTED = 0, 1, 2, 130

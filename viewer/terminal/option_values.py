@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from parsers.model import TraceError
 from parsers.model.units import parse_size
-from viewer.terminal.command_parser import NamesOutput, NamesText
-from viewer.terminal.console import write_bytes
+from viewer.terminal.console import NamesOutput, NamesText, write_bytes
 
 if TYPE_CHECKING:
     from rules.gates.limits import Gates, Limit

@@ -13,7 +13,7 @@ from parsers.model.units import duration, how_many
 from viewer.appearance import theme
 from viewer.appearance.painted_chart import TextCache
 from viewer.timeline.geometry.derived import Frame
-from viewer.timeline.geometry.picking import count_in
+from viewer.timeline.geometry.row_index import count_in
 from viewer.timeline.geometry.scale import covered_pixels
 from viewer.timeline.memory.painting import MemoryLabels
 from viewer.timeline.pixels import Shown, memory_area

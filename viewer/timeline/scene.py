@@ -19,9 +19,8 @@ from viewer.appearance import theme
 from viewer.timeline.geometry.derived import Derived
 from viewer.timeline.geometry.drawing_index import DrawingIndex
 from viewer.timeline.geometry.gaps import Gaps, device_gaps
-from viewer.timeline.geometry.picking import entry_at
 from viewer.timeline.geometry.raster import density_table
-from viewer.timeline.geometry.row_index import Row
+from viewer.timeline.geometry.row_index import Row, entry_at
 from viewer.timeline.geometry.step_rows import StepRow, step_rows
 from viewer.timeline.geometry.tracks import Track
 from viewer.timeline.kinds.base import LaneStyle, StyledRow, stable_number, style_of

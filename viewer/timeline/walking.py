@@ -7,7 +7,7 @@ from itertools import islice
 import numpy as np
 
 from viewer.timeline.geometry.layout import Layout
-from viewer.timeline.geometry.picking import event_at, neighbour
+from viewer.timeline.geometry.row_index import event_at, neighbour
 from viewer.timeline.state import TimelineState
 
 MAX_ON_A_SCREEN = 60  # lanes

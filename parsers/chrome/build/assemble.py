@@ -23,8 +23,7 @@ from parsers.chrome.build.lanes import LaneMaker, Names
 from parsers.chrome.build.launches import link_by_arrows, link_launches
 from parsers.chrome.build.quarantine import Table, usable_events
 from parsers.chrome.decode.categories import Where
-from parsers.chrome.decode.collect import Columns
-from parsers.chrome.decode.counters import Series
+from parsers.chrome.decode.collect import Columns, Series
 from parsers.chrome.decode.header import XPROF, Header
 from parsers.files.base import Source
 from parsers.model.arrays import BOOL, I32, I64, distinct_values

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from parsers.chrome.build.lanes import LaneMaker
-from parsers.chrome.decode.counters import Series
+from parsers.chrome.decode.collect import Series
 from parsers.chrome.decode.memory_samples import CPU, MemoryColumns
 from parsers.chrome.decode.stated import whole_number
 from parsers.chrome.decode.times import INVALID

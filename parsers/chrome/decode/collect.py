@@ -8,6 +8,7 @@ from dataclasses import field
 from operator import attrgetter
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 
 from parsers.chrome.decode.categories import (
@@ -23,9 +24,9 @@ from parsers.chrome.decode.categories import (
     family_of,
 )
 from parsers.chrome.decode.memory_samples import MemorySamples
-from parsers.chrome.decode.records import Arguments, Event, Placed
+from parsers.chrome.decode.records import SAMPLE, SAMPLES, Arguments, Event, Placed
 from parsers.chrome.decode.stated import K, Numbered, Stated
-from parsers.chrome.decode.times import durations, nanoseconds
+from parsers.chrome.decode.times import INVALID, durations, nanoseconds
 from parsers.chrome.decode.usual_records import CATEGORIES, MemoryEvent, phase_of
 from parsers.model import BOOL, I32, I64, KERNEL_COUNTERS, Effect, EventKind, LaneKind, QualityRecorder
 from parsers.model.late import dataclass
@@ -276,3 +277,64 @@ def _scoped_id(event: Any) -> str | None:
     if not isinstance(stated, dict):
         return None
     return repr(stated["global"]) if "global" in stated else f"{event.pid} {stated.get('local')!r}"
+
+
+MAX_SERIES = 4096
+
+
+@dataclass(slots=True)
+class Series:
+    """Samples of every series, keyed by process, counter and series name."""
+
+    samples: dict[tuple[Any, str, str], list[tuple[int, float]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+
+    def add(self, events: list[Event], arguments: list[Any]) -> int:
+        """Counter events and their arguments, which have any names; returns how many hold nothing to show."""
+        useless = 0
+        for event, time, stated in zip(
+            events, nanoseconds([event.ts for event in events]).tolist(), arguments, strict=True
+        ):
+            if time == INVALID or not isinstance(stated, dict):
+                useless += 1
+                continue
+            name = event.name if event.id is None else f"{event.name} {event.id}"
+            for series, value in stated.items():
+                number = _number(value)
+                key = (event.pid, name, series)
+                if number is not None and (key in self.samples or len(self.samples) < MAX_SERIES):
+                    self.samples[key].append((time, number))
+        return useless
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if np.isfinite(number) else None
+
+
+def take_counters(columns: Columns, series: Series, texts: list[bytes], first_row: int) -> None:
+    """Move the counter events of one chunk into ``series``; ``texts`` is the JSON of its events."""
+    if not columns.counter_rows:
+        return
+    events = [event for _, event in columns.counter_rows]
+    mine = [texts[row - first_row] for row, _ in columns.counter_rows]
+    columns.counter_rows.clear()
+    try:
+        arguments = [sample.args for sample in SAMPLES.decode(b"[" + b",".join(mine) + b"]")]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        arguments = [_arguments(text) for text in mine]
+    if useless := series.add(events, arguments):
+        columns.ignored["C"] += useless
+
+
+def _arguments(text: bytes) -> Any:
+    try:
+        return SAMPLE.decode(text).args
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None

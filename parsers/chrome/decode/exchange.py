@@ -8,8 +8,7 @@ import msgspec
 import numpy as np
 
 from parsers.chrome.decode.categories import Where
-from parsers.chrome.decode.collect import Columns, Instant, Naming, Part, Track
-from parsers.chrome.decode.counters import Series
+from parsers.chrome.decode.collect import Columns, Instant, Naming, Part, Series, Track
 from parsers.files.decoders import from_msgpack
 from parsers.model import I64, Array, Attribute, EventKind, LaneKind, QualityNote, QualityRecorder
 from parsers.model.attributes import TEXT_ATTRIBUTES

@@ -6,10 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
-from parsers.csv_tables import has_columns, read_csv
+from parsers.csv_tables import add_operations, has_columns, read_csv
 from parsers.files.base import Parser, Source, parser
 from parsers.files.signatures import DATABASE
-from parsers.gpu_tables import add_operations
 from parsers.model import ArgumentSource, Progress, Trace, TraceError
 from parsers.model.builder import TraceBuilder
 from parsers.preview import with_common_end

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from parsers.csv_tables import CsvTable, has_columns, read_csv, table_of
+from parsers.csv_tables import CsvTable, add_operations, has_columns, in_words, read_csv, renamed, table_of
 from parsers.files.base import Parser, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.texts import utf8
 from parsers.files.unpacking_limit import LimitedStream
-from parsers.gpu_tables import add_operations, in_words, renamed
 from parsers.model import ArgumentSource, Effect, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import regex

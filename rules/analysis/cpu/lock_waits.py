@@ -9,7 +9,7 @@ from parsers.model.events import of_kinds
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, durations, measure, union
-from rules.analysis.idle.frames import is_users_frame
+from rules.analysis.idle.threads import is_users_frame
 
 # A thread that has Python's lock gives it up 5 ms after another one asked for it (sys.getswitchinterval).
 INTERVAL_NS = 5_000_000

@@ -11,7 +11,7 @@ from parsers.model.names.per_name import named, numbers_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, durations, intersect, length, subtract, union
 from rules.analysis.gpu.inside_window import operations
-from rules.analysis.idle.frames import UserFrames
+from rules.analysis.idle.threads import UserFrames
 from rules.terms import MAJORITY
 
 MIN_PAGEABLE = 0.01  # of the time spent copying

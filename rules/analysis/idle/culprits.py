@@ -12,8 +12,7 @@ from parsers.model.events import of_kinds
 from parsers.model.late import regex
 from parsers.model.names.steps import engine_step
 from rules.analysis.idle.causes import Cause
-from rules.analysis.idle.frames import UserFrames
-from rules.analysis.idle.threads import Threads
+from rules.analysis.idle.threads import Threads, UserFrames
 from rules.analysis.names.host_language import is_python
 from rules.terms import Culprit, CulpritKind
 

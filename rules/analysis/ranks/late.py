@@ -16,8 +16,7 @@ from rules.analysis.ranks.groups import PIPELINE
 from rules.analysis.ranks.lateness import Lateness, late_rows
 from rules.analysis.ranks.patterns import LOUD, Course, Party, Pattern, course_of, parties_of, patterns_of
 from rules.analysis.ranks.reasons import CLEARLY_MORE, Reason, reasons_of
-from rules.analysis.ranks.run import RunOfRanks
-from rules.analysis.ranks.states import COMMUNICATION, COMPUTE, FIRST_IDLE
+from rules.analysis.ranks.run import COMMUNICATION, COMPUTE, FIRST_IDLE, RunOfRanks
 from rules.terms import MAJORITY
 
 OF_THE_CPU = tuple(

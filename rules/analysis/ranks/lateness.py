@@ -9,8 +9,7 @@ import numpy as np
 from parsers.model.arrays import F64, I64, distinct_values, median_of
 from parsers.model.late import dataclass
 from rules.analysis.ranks.groups import PIPELINE, Dimension, dimensions_of
-from rules.analysis.ranks.run import RunOfRanks
-from rules.analysis.ranks.states import COMMUNICATION
+from rules.analysis.ranks.run import COMMUNICATION, RunOfRanks
 from rules.terms import MAJORITY, NEARLY_ALL
 
 BESIDE_IT = 0.25  # of all waiting: what a second late rank must be to blame for, to be named with the first

@@ -12,8 +12,7 @@ from parsers.model.arrays import BOOL, F64, I64, median_of, without
 from parsers.model.late import dataclass
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.lateness import Lateness
-from rules.analysis.ranks.run import RunOfRanks
-from rules.analysis.ranks.states import COMPUTE, COPIES, FIRST_IDLE
+from rules.analysis.ranks.run import COMPUTE, COPIES, FIRST_IDLE, RunOfRanks
 
 MIN_SHARE = 0.005  # of the time: who takes no longer than that himself was held up before
 CLEARLY_MORE = 0.05  # of the time: what is told beside the largest

@@ -21,8 +21,16 @@ from rules.analysis.logs.clocks import logged
 from rules.analysis.ranks.collectives import CollectiveColumns, collective_columns
 from rules.analysis.ranks.late import Ranks
 from rules.analysis.ranks.meetings import Entries
-from rules.analysis.ranks.run import IdleCulprit, KernelTally, Row, RunOfRanks, nodes_of
-from rules.analysis.ranks.states import PARTS, RESIDUAL, parts_of
+from rules.analysis.ranks.run import (
+    PARTS,
+    RESIDUAL,
+    IdleCulprit,
+    KernelTally,
+    Row,
+    RunOfRanks,
+    nodes_of,
+    parts_of,
+)
 from rules.analysis.steps.steps import Step
 from rules.terms import Thresholds
 

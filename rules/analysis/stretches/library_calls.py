@@ -6,7 +6,7 @@ from parsers.model.derived import derived_by
 from parsers.model.late import regex
 from parsers.model.names.source_files import frame_parts
 from rules.analysis.analysis import Analysis
-from rules.analysis.idle.frames import UserFrames
+from rules.analysis.idle.threads import UserFrames
 from rules.analysis.stretches.program_frames import is_program_frame
 
 _MACHINERY = regex(r"^torch[/\\](nn[/\\]modules|_dynamo|_inductor|_functorch|fx)[/\\]")

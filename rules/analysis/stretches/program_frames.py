@@ -10,7 +10,7 @@ from parsers.model.arrays import distinct_values
 from parsers.model.late import regex
 from parsers.model.names.source_files import frame_parts, is_own_frame
 from rules.analysis.analysis import Analysis
-from rules.analysis.idle.frames import UserFrames, is_users_frame
+from rules.analysis.idle.threads import UserFrames, is_users_frame
 
 FRAMES = (EventKind.PYTHON, EventKind.SAMPLED_FRAME)
 # Profilers cut paths at the folder of installed packages, so that these look like folders of the program

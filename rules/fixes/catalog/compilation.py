@@ -19,16 +19,23 @@ from rules.analysis.names.families import Family
 from rules.analysis.names.host_language import Audience, program_of
 from rules.analysis.names.software import software_of
 from rules.findings.category import Category
+from rules.fixes.backward import beside_graph_breaks, compiling_ns, entering_graphs_behind, graph_breaks
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.catalog.faster_kernels import ALIGNED_AT_LEAST, ALIGNED_AT_MOST, unaligned_products
-from rules.fixes.changes import durations_times, less_host_time, of_nodes, per_step, together, without_calls
-from rules.fixes.compiling import beside_graph_breaks, compiling_ns, entering_graphs_behind, graph_breaks
+from rules.fixes.changes import (
+    durations_times,
+    less_host_time,
+    of_nodes,
+    optimizer_calls,
+    per_step,
+    together,
+    without_calls,
+)
 from rules.fixes.forms.shared_heads import shared_heads
 from rules.fixes.forms.shifted_spectra import shifted_spectra
 from rules.fixes.forms.written import calls_of
 from rules.fixes.host_phases import own_work
 from rules.fixes.loops.item_loops import in_loops
-from rules.fixes.optimizers import optimizer_calls
 from rules.kernels.spread_out import spread_out
 from rules.losses.owners import owners_of, place_of
 from rules.remedies.compiling import COMPILE_ONCE, JIT_THE_STEP

@@ -14,6 +14,7 @@ from rules.analysis.ranks.stages import messages_passed_on, stages_of
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import (
+    counts_rows,
     durations_times,
     first_members,
     host_time_times,
@@ -21,7 +22,6 @@ from rules.fixes.changes import (
     without_meetings,
     without_waiting,
 )
-from rules.fixes.counted_rows import counts_rows
 from rules.fixes.loops.filled import joined
 from rules.fixes.reduced_in_turn import meetings_inside, own_time, reduced_in_turn, values_of
 from rules.losses.owners import place_of

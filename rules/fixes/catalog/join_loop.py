@@ -17,8 +17,15 @@ from rules.analysis.names.host_language import is_python
 from rules.findings.category import Category
 from rules.fixes.backward import backward_of
 from rules.fixes.base import Proposal, fix
-from rules.fixes.changes import copies, less_host_time, of_nodes, together, without_calls, without_waiting
-from rules.fixes.counted_rows import LOOKS_FOR_ROWS
+from rules.fixes.changes import (
+    LOOKS_FOR_ROWS,
+    copies,
+    less_host_time,
+    of_nodes,
+    together,
+    without_calls,
+    without_waiting,
+)
 from rules.fixes.loops.carried import carry_through_the_cpu
 from rules.fixes.loops.filled import filled, joined
 from rules.fixes.loops.item_loops import (

@@ -14,11 +14,10 @@ from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
 from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.once_for_requests import converts_weights
-from rules.fixes.changes import together, without_calls
+from rules.fixes.changes import optimizer_calls, together, without_calls
 from rules.fixes.loops.alike import Rounds, make_the_same_calls, number_of
 from rules.fixes.loops.filled import filled, joined
 from rules.fixes.loops.pieces import pieces_of
-from rules.fixes.optimizers import optimizer_calls
 from rules.remedies.launching import LARGER_BATCHES, PIECES_TOGETHER
 from rules.replay.loops import kinds_of_calls
 from rules.replay.replay import Replay

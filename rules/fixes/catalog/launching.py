@@ -16,25 +16,24 @@ from rules.analysis.gpu.gpu_vendor import has_graphs
 from rules.analysis.names.host_language import Audience, program_of
 from rules.analysis.recording.training import is_training
 from rules.findings.category import Category
-from rules.fixes.backward import nan_checks, stacks_ns
+from rules.fixes.backward import graph_breaks, nan_checks, stacks_ns
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.catalog.join_loop import JoinLoop
 from rules.fixes.changes import (
+    counts_rows,
     durations_times,
     host_time_times,
     less_host_time,
     most_per_step,
+    optimizer_calls,
     per_step,
     together,
     without_calls,
     without_waiting,
 )
-from rules.fixes.compiling import graph_breaks
-from rules.fixes.counted_rows import counts_rows
 from rules.fixes.host_phases import own_work
 from rules.fixes.loops.item_loops import in_loops
 from rules.fixes.loops.pieces import in_pieces
-from rules.fixes.optimizers import optimizer_calls
 from rules.remedies.host_work import NO_ANOMALY_DETECTION
 from rules.remedies.launching import DENSE_GRADIENTS, FUSED_OPTIMIZER, replayed_graph
 from rules.replay.overlay import Overlay

@@ -27,6 +27,7 @@ from rules.fixes.changes import (
     longer,
     most_per_step,
     of_nodes,
+    optimizer_calls,
     per_step,
     share_of_ends,
     smaller,
@@ -45,7 +46,6 @@ from rules.fixes.host_phases import (
     without_place_on_gpu,
 )
 from rules.fixes.loops.item_loops import of_the_model
-from rules.fixes.optimizers import optimizer_calls
 from rules.fixes.sent_instead import growth_of_copies
 from rules.losses.beneath import beneath
 from rules.losses.lost_time import IdleTime

@@ -13,10 +13,13 @@ from parsers.model.units import duration, size, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.recording.training import is_training
 from rules.findings.category import Category
-from rules.fixes.backward import nan_checks, optimizers_ns
+from rules.fixes.backward import graph_breaks, nan_checks, optimizers_ns
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import (
+    COUNTING,
+    SMALL_BYTES,
     copies,
+    counting_runs,
     less_host_time,
     of_nodes,
     per_step,
@@ -24,9 +27,7 @@ from rules.fixes.changes import (
     without_calls,
     without_waiting,
 )
-from rules.fixes.compiling import graph_breaks
 from rules.fixes.copies_in_a_row import copies_in_a_row
-from rules.fixes.counted_rows import COUNTING, SMALL_BYTES, counting_runs
 from rules.fixes.reduced_in_turn import reduced_in_turn
 from rules.fixes.round_trips import RoundTrips, round_trips
 from rules.losses.owners import place_of

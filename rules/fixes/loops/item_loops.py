@@ -14,12 +14,10 @@ from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
 from rules.fixes.backward import autograd_functions
-from rules.fixes.changes import copies, of_nodes
-from rules.fixes.counted_rows import counts_rows
+from rules.fixes.changes import copies, counts_rows, of_nodes, optimizer_calls
 from rules.fixes.loops.carried import picks_what_was_found
 from rules.fixes.loops.independent_rounds import independent_rounds
 from rules.fixes.loops.items import carry_a_state
-from rules.fixes.optimizers import optimizer_calls
 from rules.replay.loops import Loop, loops_of, short_loops_of
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of

@@ -8,8 +8,7 @@ from parsers.model import KernelProfile
 from parsers.model.late import dataclass
 from rules.findings.base import Category
 from rules.kernels.checks.launch import WARP
-from rules.kernels.checks.result import KernelRuleResult, check, first_number, numbers
-from rules.kernels.checks.speed_of_light import COMPUTE
+from rules.kernels.checks.speed_of_light import COMPUTE, KernelRuleResult, check, first_number, numbers
 
 IDLE_PIPES_PERCENT = 20.0
 BUSY_PIPE_PERCENT = 60.0

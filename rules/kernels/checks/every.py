@@ -14,7 +14,7 @@ from rules.kernels.checks import memory as kernel_memory
 from rules.kernels.checks import occupancy as kernel_occupancy
 from rules.kernels.checks import speed_of_light as kernel_speed_of_light
 from rules.kernels.checks import stalls as kernel_stalls
-from rules.kernels.checks.result import KernelRuleResult, checks
+from rules.kernels.checks.speed_of_light import KernelRuleResult, checks
 from rules.kernels.checks.stalls import CATEGORY_OF_STALL
 
 _CATEGORIES: dict[str, Category | None] = {

@@ -8,8 +8,14 @@ from collections.abc import Iterator
 from parsers.model import KernelProfile
 from parsers.model.units import how_many
 from rules.findings.base import Category
-from rules.kernels.checks.result import KernelRuleResult, check, numbers
-from rules.kernels.checks.speed_of_light import WAVES, blocks_of, multiprocessors
+from rules.kernels.checks.speed_of_light import (
+    WAVES,
+    KernelRuleResult,
+    blocks_of,
+    check,
+    multiprocessors,
+    numbers,
+)
 
 WARP = 32
 LARGE_TAIL_SHARE = 0.2

@@ -7,8 +7,14 @@ from collections.abc import Iterator
 from parsers.model import KernelProfile
 from parsers.model.late import dataclass
 from rules.findings.base import Category
-from rules.kernels.checks.result import KernelRuleResult, check, first_number, numbers
-from rules.kernels.checks.speed_of_light import L1, dram_percent
+from rules.kernels.checks.speed_of_light import (
+    L1,
+    KernelRuleResult,
+    check,
+    dram_percent,
+    first_number,
+    numbers,
+)
 
 CONFLICT_SHARE = 0.10
 MAX_WAYS = 40.0  # more means that the requests were counted incompletely

@@ -9,12 +9,15 @@ from enum import StrEnum
 from parsers.model import KernelProfile
 from parsers.model.late import dataclass, regex
 from rules.findings.base import Category
-from rules.kernels.checks.result import KernelRuleResult, check, first_number, numbers
 from rules.kernels.checks.speed_of_light import (
     LOW_PERCENT,
+    KernelRuleResult,
     active_share,
+    check,
     fills_the_gpu,
+    first_number,
     holds_all_blocks,
+    numbers,
     speed_of_light,
     waves_of,
 )

@@ -9,8 +9,7 @@ from parsers.model import KernelProfile
 from parsers.model.late import dataclass
 from rules.findings.base import Category
 from rules.kernels.checks.explanations import stall_reasons
-from rules.kernels.checks.result import KernelRuleResult, check, numbers
-from rules.kernels.checks.speed_of_light import COMPUTE, memory_percent
+from rules.kernels.checks.speed_of_light import COMPUTE, KernelRuleResult, check, memory_percent, numbers
 
 ISSUE_ACTIVE = "smsp__issue_active.avg.per_cycle_active"
 WARP_LATENCY = "smsp__average_warp_latency_per_inst_issued.ratio"

@@ -15,7 +15,7 @@ from msgspec import Raw
 from parsers.chrome.build.counters import allocations_of
 from parsers.chrome.build.implausible_ends import clip_overruns
 from parsers.chrome.decode import reading, second_process
-from parsers.chrome.decode.counters import Series
+from parsers.chrome.decode.collect import Series
 from parsers.chrome.decode.header import Header
 from parsers.chrome.decode.memory_samples import MemoryColumns
 from parsers.chrome.decode.recovery import _event, _lost, _pieces

@@ -10,7 +10,6 @@ from parsers.model.names.kernels import distinct_names, kernel_name
 from viewer.appearance.naming import python_name
 from viewer.timeline.geometry.columns import Columns, columns, counter_columns, grid
 from viewer.timeline.geometry.gaps import dense_stretches, hatching
-from viewer.timeline.geometry.picking import count_in, event_at, neighbour
 from viewer.timeline.geometry.raster import (
     LEVELS,
     blended,
@@ -21,7 +20,7 @@ from viewer.timeline.geometry.raster import (
     paint_gaps,
     paint_row,
 )
-from viewer.timeline.geometry.row_index import row_index
+from viewer.timeline.geometry.row_index import count_in, event_at, neighbour, row_index
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.kinds.base import counter_style_of, shown_value
 

@@ -41,11 +41,10 @@ from viewer.capture.form.history import HistoryView
 from viewer.capture.form.options import AttachingForm, OptionsForm
 from viewer.capture.form.run import RunView
 from viewer.capture.form.target import TargetForm
-from viewer.capture.left_there import FarRun, far_runs
 from viewer.capture.plan import command_for, lines_there, needs_interpreter, new_folder, portable_lines
 from viewer.capture.recording import Outcome
 from viewer.capture.request import CaptureProblem, CaptureRequest, TargetKind, Tool
-from viewer.capture.storage import History, Presets
+from viewer.capture.storage import FarRun, History, Presets, far_runs
 from viewer.capture.tools import ToolFound
 from viewer.capture.trials.launch import trial_request
 from viewer.desktop.jobs import Jobs

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from viewer.appearance.row_delegate import RowDelegate
+from viewer.appearance.painted_chart import RowDelegate
 from viewer.appearance.widgets import NO_MARGINS, SPRING, fill, push_button, vertical
 from viewer.capture.storage import History, Run
 

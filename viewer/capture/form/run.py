@@ -15,10 +15,10 @@ from parsers.model.late import dataclass
 from parsers.model.units import capital
 from viewer.appearance import theme
 from viewer.appearance.widgets import NO_MARGINS, Label, fill, push_button, vertical
-from viewer.capture.left_there import FarRun
 from viewer.capture.output_stream import Event
 from viewer.capture.recording import Outcome, Recording
 from viewer.capture.request import CaptureProblem, CaptureRequest, Tool
+from viewer.capture.storage import FarRun
 from viewer.desktop.jobs import Jobs
 
 QUERY_SECONDS = 5.0

@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QLineEdit, QTreeWidget, QTreeWidgetItem, QWidget
 
 from viewer.appearance import theme
-from viewer.appearance.row_delegate import RowDelegate
+from viewer.appearance.painted_chart import RowDelegate
 from viewer.appearance.widgets import fill, tooltip, vertical
 from viewer.query.questions import OWN, Question
 

@@ -34,7 +34,7 @@ from PySide6.QtWidgets import (
 )
 
 from viewer.appearance import theme
-from viewer.appearance.row_delegate import RowDelegate
+from viewer.appearance.painted_chart import RowDelegate
 from viewer.appearance.widgets import elided_inside
 from viewer.panels.tables.table_model import BARS, LEFT, RAW_ROLE, TEXTS, Column, Index, Show, TableModel
 from viewer.panels.tables.widths import NOTHING, Wish, shared_width
