@@ -11,6 +11,7 @@ import numpy as np
 
 from parsers.chrome.decode.categories import PROFILER_PROCESSES, REGION, Where, family_of
 from parsers.chrome.decode.collect import INSTANTS, Columns, Instant, Part
+from parsers.chrome.decode.requests import rows_of_requests
 from parsers.chrome.decode.times import INVALID
 from parsers.model import Effect, EventKind, LaneKind
 from parsers.model.arrays import distinct_values
@@ -42,11 +43,16 @@ def add_instants(columns: Columns) -> None:
     _add(columns, _matched_ids(columns, asynchronous), EventKind.REGION, True)
 
 
+def _in_order(each: Instant) -> tuple[int, int]:
+    """Of what happens at the same time, what stands first in the file is first: one range ends, the next begins."""
+    return each.start, each.row
+
+
 def _matched_stacks(columns: Columns, events: list[Instant]) -> list[tuple[Instant, int]]:
     """B and E of one thread close each other like brackets."""
     found = []
     open_by_thread: dict[Any, _OpenRanges] = defaultdict(_OpenRanges)
-    events.sort(key=lambda each: each.start)
+    events.sort(key=_in_order)
     lone_ends: list[Instant] = []
     for each in events:
         ranges = open_by_thread[each.pid, each.tid]
@@ -90,21 +96,21 @@ class _OpenRanges:
 
 
 def _matched_ids(columns: Columns, events: list[Instant]) -> list[tuple[Instant, int]]:
-    """Asynchronous begin and end share category, id and name."""
+    """Asynchronous begin and end share category and id, and their name where both state it."""
     found = []
-    begun: dict[Any, list[Instant]] = defaultdict(list)
+    begun: dict[Any, _OpenRanges] = defaultdict(_OpenRanges)
     lone_ends = []
-    events.sort(key=lambda each: each.start)
+    events.sort(key=_in_order)
     for each in events:
         key = (each.category, repr(each.id), each.name if each.phase in "SF" else "")
         if each.phase in _BEGINS:
-            begun[key].append(each)
+            begun[key].begin(each)
         elif each.phase in _ENDS:
-            if begun[key]:
-                found.append((begun[key].pop(), each.start))
+            if (whole := begun[key].end(each.name) or begun[key].end("")) is not None:
+                found.append((whole, each.start))
             else:
                 lone_ends.append(each)
-    _lone(columns, [each for waiting in begun.values() for each in waiting], lone_ends)
+    _lone(columns, [each for ranges in begun.values() for each in ranges.left()], lone_ends)
     return found
 
 
@@ -126,11 +132,17 @@ def _add(
         return
     tracks = []
     kinds = []
-    for each, _ in ranges:
+    requests = rows_of_requests(ranges) if asynchronous else {}
+    for place, (each, _) in enumerate(ranges):
         family = family_of(each.category)
         lane = family.lane if family.where is Where.THREAD else LaneKind.OTHER
         shown = kind
-        if asynchronous:
+        if place in requests:
+            shown = EventKind.OTHER
+            tracks.append(
+                columns.tracks[Where.THREAD, LaneKind.SERVED, each.pid, f"requests #{requests[place] + 1}"]
+            )
+        elif asynchronous:
             tracks.append(
                 columns.tracks[Where.THREAD, LaneKind.OTHER, each.pid, each.category or "asynchronous"]
             )
