@@ -83,7 +83,11 @@ def _without_shapes(trace: TinyTrace) -> None:
     trace.kernels(2250, 25, 20, 40)
 
 
-@pytest.mark.parametrize(("part", "grows"), [(0.3, True), (0.05, False)], ids=["much", "little"])
+@pytest.mark.parametrize(
+    ("part", "grows"),
+    [(0.3, True), (0.15, True), (0.07, False), (0.05, False)],
+    ids=["much", "a seventh", "less", "little"],
+)
 def test_the_operator_that_reads_the_data_takes_a_good_part_of_the_time(part: float, grows: bool) -> None:
     def body(trace: TinyTrace, _: int) -> None:
         event = trace.op(5, 5 + 1_200 * part, "aten::upsample_bicubic2d")

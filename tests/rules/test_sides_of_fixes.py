@@ -257,7 +257,9 @@ def test_work_is_unequal_from_step_to_step(longer: float, extra: float, found: b
     assert is_told(ranks_that_take_turns(longer, extra), "equal-lengths") is found
 
 
-def small_collectives(count: int, transfer: float = 5.0, apart: float = 60.0, late: float = 22.0) -> Plan:
+def small_collectives(
+    count: int, transfer: float = 5.0, apart: float = 60.0, late: float = 22.0, size: int = 100_000
+) -> Plan:
     """Two ranks with so many collectives in a step, each behind a kernel."""
     trace = TinyTrace()
     for rank in range(2):
@@ -267,7 +269,7 @@ def small_collectives(count: int, transfer: float = 5.0, apart: float = 60.0, la
                 at = 10 + place * apart
                 made.operation(at + 6, at + 8, "void gemm", at, device=rank)
                 made.collective(
-                    at + late + 8, at + late + 8 + transfer, at + late, device=rank, stream=7, size=100_000
+                    at + late + 8, at + late + 8 + transfer, at + late, device=rank, stream=7, size=size
                 )
 
         trace.rank = rank

@@ -178,7 +178,6 @@ What makes it more or less
         )
 
 
-MIN_SHARE = 0.02  # of the step
 WAITED_AT_LEAST = 0.7  # of the time is gone: some of it may be a wait for what those threads make
 
 
@@ -203,9 +202,9 @@ What makes it more or less
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         waited = surroundings_of(analysis).lock_ns
-        each = most_per_step(replay, waited)
-        if each < MIN_SHARE * replay.usual_ns or not is_python(analysis.trace):
+        if not waited.any() or not is_python(analysis.trace):
             return
+        each = most_per_step(replay, waited)
         nodes = waited > 0
         members = replay.host.members[int(replay.host.thread[np.argmax(waited)])]
         who = busiest_frame(analysis, members, lock_waits(analysis, members))

@@ -59,9 +59,10 @@ def test_most_measured_gains_lie_within_the_correction() -> None:
     assert correction.low < correction.middle < correction.high
 
 
-def test_a_promise_of_next_to_nothing_corrects_nothing() -> None:
-    (record,) = records_by_fix([trial(1.2, expected=0.99 * MIN_EXPECTED)])
-    assert (record.trials, record.ratios) == (1, ())
+@pytest.mark.parametrize(("expected", "counts"), [(0.99 * MIN_EXPECTED, 0), (1.03 * MIN_EXPECTED, 1)])
+def test_a_promise_of_next_to_nothing_corrects_nothing(expected: float, counts: int) -> None:
+    (record,) = records_by_fix([trial(1.2, expected=expected)])
+    assert (record.trials, len(record.ratios)) == (1, counts)
 
 
 def record(*ratios: float) -> FixRecord:
