@@ -16,7 +16,7 @@ from rules.analysis.recording.subject import subject_of
 from rules.findings.base import Category, Finding, Severity, severity_of
 from rules.fixes.plan import Plan, Promise, plan_of
 from rules.fixes.removal import removal_of, removed_share
-from rules.fixes.step_time import StepTime, step_times
+from rules.fixes.step_time import StepTime, told_step_times
 from rules.fixes.told import finding_of, gives_of, is_unreported, names_itself
 from rules.ranking import ranked, weight
 from rules.terms import MAJORITY
@@ -66,7 +66,7 @@ class Ordered:
 
 def in_order(analysis: Analysis, plan: Plan, findings: Sequence[Finding]) -> Ordered:
     """Order findings by what fixing them gives; one without a fix stands where its share of a step puts it."""
-    times = step_times(analysis)
+    times = told_step_times(analysis)
     given = ranked([_without_recorder(each, times) for each in findings])
     groups = _grouped(plan, given)
     told = [given[index] for _, members, _ in groups for index in members]
@@ -308,8 +308,6 @@ def _without_recorder(finding: Finding, times: Mapping[int, StepTime]) -> Findin
     )  # a late rank costs the others' time
     time = times.get(-1 if device is None else device)
     time = time or max(times.values(), key=lambda each: each.recorded.get(key, 0.0))
-    if not time.is_told:
-        return finding
     scale = time.scale(key) if key in time.parts else time.fixed_scale
     return _told_as(finding, finding.share * scale, scale, time)
 

@@ -120,7 +120,7 @@ def diagnosis_of(analysis: Analysis, progress: Progress | None = None, *, predic
         tuple(quiet),
         analysis.thresholds,
         told.causes,
-        step_times(analysis),
+        step_times(analysis) if predicts else {},
         time.recorder_share if (time := cpu_time(analysis)) is not None else 0.0,
     )
 

@@ -55,7 +55,7 @@ class StepTime:
     @property
     def recorder_share(self) -> float:
         """The part of the recorded step that is the recorder's."""
-        return self.recorder_ns / self.recorded_ns if self.recorded_ns > 0 else 0.0
+        return _recorder_share(self.recorded_ns, self.length_ns)
 
     @property
     def is_told(self) -> bool:
@@ -83,6 +83,15 @@ def step_times(analysis: Analysis) -> Mapping[int, StepTime]:
         if budget.window_ns and spans:
             found[device] = _step_time(analysis, budget, chance, recorder, spans[0])
     return found
+
+
+@derived
+def told_step_times(analysis: Analysis) -> Mapping[int, StepTime]:
+    """The same where shares are told without the recorder; else none."""
+    replay = replay_of(analysis)
+    if replay.reason or _recorder_share(replay.recorded_ns, replay.usual_ns) < MIN_RECORDER_SHARE:
+        return {}
+    return step_times(analysis)
 
 
 def _step_time(analysis: Analysis, budget: Budget, chance: Removal, recorder: Removal, span: int) -> StepTime:
@@ -125,6 +134,10 @@ def _step_time(analysis: Analysis, budget: Budget, chance: Removal, recorder: Re
         recorded,
         usual,
     )
+
+
+def _recorder_share(recorded_ns: float, length_ns: float) -> float:
+    return (recorded_ns - length_ns) / recorded_ns if recorded_ns > 0 else 0.0
 
 
 def _distributed(

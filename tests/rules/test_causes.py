@@ -331,7 +331,7 @@ def test_a_step_that_is_not_the_mean_one_is_called_typical(
     (time,) = step_times(analysis).values()
     assert time.is_mean
     time = replace(time, is_mean=is_mean)
-    monkeypatch.setattr("rules.causes.step_times", lambda _: {time.device: time})
+    monkeypatch.setattr("rules.causes.told_step_times", lambda _: {time.device: time})
     whole = analysis.window_ns
     launching = replace(finding(Category.LAUNCH_BOUND, 0.4), ceiling_ns=0.4 * whole, window_ns=whole)
     launching = replace(launching, account=ours("Of a $CUDA graph."))
