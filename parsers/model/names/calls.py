@@ -86,6 +86,43 @@ _PATTERNS = (
 )
 _COMPILED = tuple((call, regex(f"(?:{pattern}){_ENDING}")) for call, pattern in _PATTERNS)
 
+# What PyTorch calls all the time, as the patterns have it: most small recordings hold no other calls, and compiling the
+# patterns would take a hundredth of their diagnosis.
+USUAL_CALLS = {
+    "cudaDeviceSynchronize": Call.SYNCHRONIZE,
+    "cudaStreamSynchronize": Call.SYNCHRONIZE,
+    "cudaMalloc": Call.ALLOCATE,
+    "cudaFree": Call.ALLOCATE,
+    "cudaHostAlloc": Call.ALLOCATE,
+    "cudaGraphLaunch": Call.GRAPH_LAUNCH,
+    "cudaGetFuncBySymbol": Call.LOAD,
+    "cudaMemsetAsync": Call.MEMSET,
+    "cudaMemcpyAsync": Call.COPY,
+    "cudaLaunchKernel": Call.LAUNCH,
+    "cudaLaunchKernelExC": Call.LAUNCH,
+    "cuLaunchKernel": Call.LAUNCH,
+    "cuLaunchKernelEx": Call.LAUNCH,
+    **dict.fromkeys(
+        (
+            "INVALID",
+            "cudaDeviceGetAttribute",
+            "cudaEventQuery",
+            "cudaEventRecord",
+            "cudaEventRecordWithFlags",
+            "cudaFuncGetAttributes",
+            "cudaFuncSetAttribute",
+            "cudaGetErrorString",
+            "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
+            "cudaPeekAtLastError",
+            "cudaPointerGetAttributes",
+            "cudaStreamIsCapturing",
+            "cudaStreamWaitEvent",
+            "cudaThreadExchangeStreamCaptureMode",
+        ),
+        Call.OTHER,
+    ),
+}
+
 _STARTED = {
     EventKind.MEMSET: Call.MEMSET,
     EventKind.MEMCPY: Call.COPY,
@@ -113,6 +150,12 @@ def api_of(calls: Iterable[str]) -> str:
 
 def call_of(name: str) -> Call:
     """The class of an API call's name."""
+    usual = USUAL_CALLS.get(name)
+    return call_by_pattern(name) if usual is None else usual
+
+
+def call_by_pattern(name: str) -> Call:
+    """The same, whatever is usual."""
     return next((call for call, pattern in _COMPILED if pattern.match(name)), Call.OTHER)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from parsers.model import Device, EventKind, Lane, LaneKind, Trace
 from parsers.model.builder import TraceBuilder
-from parsers.model.names.calls import WORK_CALLS, Call, call_of
+from parsers.model.names.calls import USUAL_CALLS, WORK_CALLS, Call, call_by_pattern, call_of
 from parsers.model.names.collectives import collective_of, is_collective_kernel, is_communication_range
 from parsers.model.names.devices import device_name, short_device_name
 from parsers.model.names.kernels import kernel_name
@@ -111,6 +111,11 @@ def test_a_number_at_the_end_of_a_name_counts_it() -> None:
 )
 def test_a_call_is_what_its_name_says(name: str, call: Call) -> None:
     assert call_of(name) is call
+
+
+@pytest.mark.parametrize("name", USUAL_CALLS)
+def test_a_usual_call_is_what_the_patterns_say(name: str) -> None:
+    assert call_of(name) is call_by_pattern(name)
 
 
 def test_what_puts_work_on_a_gpu_is_no_wait() -> None:
