@@ -17,7 +17,7 @@ def safe(text: str) -> str:
 
     Line feeds and tabs stay.
     """
-    return _CONTROL.sub(_SHOWN_INSTEAD, text)
+    return text if text.isprintable() else _CONTROL.sub(_SHOWN_INSTEAD, text)
 
 
 def one_line(text: str) -> str:
