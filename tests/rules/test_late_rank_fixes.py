@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from parsers.ranks.merge import merge
 from rules.analysis.analysis import Analysis
+from rules.findings.category import Category
 from rules.fixes.base import Proposal
 from rules.fixes.catalog.mend_late_ranks import MendLateRanks
 from rules.fixes.plan import Plan, make_plan
@@ -158,3 +160,40 @@ def test_a_rank_that_has_more_to_compute_gives_it_to_the_others() -> None:
         for grids in ((75, 50), (50, 50))
     )
     assert (1 - 1 / more) / (1 - 1 / slower) == pytest.approx(2 / 3, abs=0.04)
+
+
+def worked(ranks: int = 2, own_us: float = 2_000.0, others_us: float = 0.0) -> Plan:
+    """Ranks of which the first works on its own for 2 ms of each step, and the others less, until all meet."""
+    traces = []
+    for rank in range(ranks):
+        trace = TinyTrace(rank=rank)
+        takes = others_us if rank else own_us
+
+        def body(made: TinyTrace, _: int, takes: float = takes) -> None:
+            made.kernels(10, 30, 8, 10)
+            made.kernels(320 + takes, 30, 8, 10)
+            made.collective(640 + takes, 3_500, 630 + takes)
+            made.call(650 + takes, 3_510, "cudaDeviceSynchronize")
+
+        traces.append(steps(6, 3_600, body, into=trace).build())
+    return make_plan(Analysis(merge(traces) if ranks > 1 else traces[0]))
+
+
+@pytest.mark.parametrize(
+    ("changed", "alone"),
+    [
+        ({}, True),
+        ({"ranks": 3}, True),
+        ({"own_us": 2_700.0, "others_us": 270.0}, True),
+        ({"own_us": 2_200.0, "others_us": 270.0}, False),
+        ({"others_us": 2_000.0}, False),
+        ({"ranks": 1}, False),
+    ],
+    ids=["one of two", "one of three", "nearly all", "most", "all ranks do", "there is one rank"],
+)
+def test_work_that_one_rank_alone_does_is_told_as_its_own(changed: dict[str, float], alone: bool) -> None:
+    plan = worked(**changed)  # type: ignore[arg-type]
+    (proposal,) = (each.proposal for each in plan.promises if each.proposal.fix == "move-host-phase")
+    assert (", which only rank 0 does, off the critical path: " in proposal.title) is alone
+    assert (Category.STRAGGLER in proposal.categories) is alone
+    assert (proposal.rank == 0) is alone

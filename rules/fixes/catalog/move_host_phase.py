@@ -56,7 +56,7 @@ from rules.replay.given_back import given_back_beside
 from rules.replay.loops import loops_of
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
-from rules.terms import MAJORITY, Culprit, quoted
+from rules.terms import MAJORITY, NEARLY_ALL, Culprit, quoted
 from rules.wording.words import Words, listed, shortened
 
 MAX_NAMED = 3
@@ -159,7 +159,8 @@ What makes it more or less
     least a third of it is gone. Unnamed work on data from the GPU is usually two things where going through the data
     once, at 10 GB/s, takes a fifth to four fifths of it: then at least one of them is gone, with the copies or without
     them. Unnamed work right beside most of the calls that free memory, outside of operators, is most likely a
-    collection of garbage: gc.collect() with torch.cuda.empty_cache(). These calls go with it.
+    collection of garbage: gc.collect() with torch.cuda.empty_cache(). These calls go with it. Of ranks that wait for
+    each other, one that does nearly all of the work holds up the others.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -202,7 +203,12 @@ def _proposal(
         without_waiting(waits & ~large & ~larger | removed),
         *([longer(replay, larger, growth)] if larger.any() else []),
     ]
-    categories = [Category.HOST_BOUND, *([Category.RECOMPILATION] if plans else [])]
+    alone = _rank_alone(replay, np.where(nodes, own, 0.0))
+    categories = [
+        Category.HOST_BOUND,
+        *([Category.RECOMPILATION] if plans else []),
+        *([Category.STRAGGLER] if alone is not None else []),
+    ]
     prepares = own[made].sum() > MAJORITY * own[nodes].sum()
     if prepares:
         categories.append(Category.INPUT_BOUND)
@@ -241,9 +247,11 @@ def _proposal(
             else f"Stop giving memory back{_WHEN[phase.when]}, with what is most likely gc.collect(): {taken}, and "
             f"{per_step(replay, float(np.count_nonzero(memory))):,.0f} calls that allocate or free memory"
             if gives_back
-            else f"Move {what} off the critical path: {taken}{around}"
+            else f"Move {what}{'' if alone is None else f', which only rank {alone} does,'} off the critical path: "
+            f"{taken}{around}"
         ),
         categories=tuple(categories),
+        rank=alone,
         culprit=shown or f"{analysis.idle.host} outside any region",
         remedy=few_lengths(plans.is_of_attention)
         if plans
@@ -278,6 +286,16 @@ def _proposal(
         if told.any()
         else "how much of this work can overlap with the GPU or move to it",
     )
+
+
+def _rank_alone(replay: Replay, own: F64) -> int | None:
+    """The one of several ranks that does nearly all of some work (ns before each call) while the others wait for it."""
+    host, spans = replay.host, replay.spans
+    if len(spans) < 2 or not (replay.device.meeting >= 0).any():
+        return None
+    done = np.bincount(host.span_of_thread[host.thread], own, minlength=len(spans))
+    most = int(done.argmax())
+    return spans[most].rank if done[most] >= NEARLY_ALL * done.sum() else None
 
 
 def _without_stacks_of_pytorch(analysis: Analysis) -> bool:
