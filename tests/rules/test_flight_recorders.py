@@ -97,6 +97,15 @@ def test_both_ends_that_send_first_wait_for_each_other() -> None:
     assert "Rank 0 waits in send 0->1 #4 of default_pg (group 0) (pipe.py:5) instead." in told
 
 
+def test_of_the_messages_of_a_rank_the_first_is_told_that_its_other_end_does_not_wait_for() -> None:
+    first, second = (TinyTrace(rank=rank) for rank in range(2))
+    for number, other in enumerate((1, 1, 3, 2, 3)):
+        first.called(100 + number, "send", 4 + number, waits=900, peers=f"0->{other}")
+    second.called(90, "recv", 4, waits=900, peers="1<-0")
+    found = hangs(merge([first.build(), second.build()]))
+    assert [each.title for each in found] == ["Rank 0 waits in send 0->3 #6; rank 3 left no dump"]
+
+
 def test_ends_of_messages_are_ranks_of_their_group(tmp_path: Path) -> None:
     message = {"is_p2p": True, "p2p_seq_id": 40, "profiling_name": "nccl:recv 1<-0"}
     (tmp_path / "nccl_trace_rank_6").write_bytes(pickled(open_entry(1, **message), ranks="[3, 6]"))

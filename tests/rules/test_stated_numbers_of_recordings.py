@@ -18,7 +18,6 @@ from rules.analysis.inference.engine_steps import EngineSteps
 from rules.analysis.inference.phases import _own_steps
 from rules.analysis.logs.device_log import device_logs
 from rules.analysis.names.regions import RegionRole, roles_of
-from rules.analysis.ranks.flight_recorders import unmet_messages
 from rules.analysis.recording.completeness import completeness_of
 from rules.analysis.recording.subject import SubjectKind, subject_of
 from rules.analysis.recording.time_units import _evenly, _two_sorts, other_units
@@ -227,18 +226,6 @@ def test_two_numbered_ranges_of_one_stem_count_steps(names: tuple[str, ...], cou
         trace.region(10 * number, 10 * number + 5, name)
     built = trace.build()
     assert bool(roles_of(built)[built.strings.index("chunk_5")] == RegionRole.STEP) is counts
-
-
-def test_of_messages_that_did_not_end_ten_thousand_are_looked_at() -> None:
-    """That one is the first whose other end does not wait for it, and the one after it the second."""
-    trace = TinyTrace()
-    for number in range(10_001):
-        trace.rank, call, peers = (0, "send", "0->1") if number % 2 else (1, "recv", "1<-0")
-        if number >= 9_999:
-            trace.rank, call, peers = (0, "send", "0->5") if number == 9_999 else (2, "send", "2->3")
-        trace.called(number, call, number // 2 + 1, waits=1.0, peers=peers)
-    found = unmet_messages(trace.build())
-    assert [each.call.rank for each in found] == [0]
 
 
 def working(body: Any) -> CpuTime:

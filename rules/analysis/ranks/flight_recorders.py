@@ -19,7 +19,6 @@ _ANY_AMOUNT_RECEIVED = frozenset(
 
 
 _PEERS = regex(r"(?P<left>\d{1,9})(?P<way>->|<-)(?P<right>\d{1,9})")
-MAX_MESSAGES = 10_000  # that did not end: more are not looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +198,13 @@ def unmet_messages(trace: Trace) -> tuple[OpenMessage, ...]:
         (state != CollectiveState.COMPLETED.value) & (peers >= 0) & is_message[np.maximum(peers, 0)]
     ]
     events = trace.events.by_start(events)
-    calls = [called(trace, event) for event in events[:MAX_MESSAGES].tolist()]
+    # the first of each rank to each other end: all of them are posted there, or none
+    ends = (
+        trace.events.lane[events],
+        *(trace.attribute(each, events) for each in (Attribute.GROUP, Attribute.PEERS)),
+    )
+    first = np.sort(np.unique(np.stack(ends, axis=1), axis=0, return_index=True)[1])
+    calls = [called(trace, event) for event in events[first].tolist()]
     posted = {(each.rank, each.group, _pair(each)) for each in calls}
     found: dict[int, OpenMessage] = {}
     for each in calls:
