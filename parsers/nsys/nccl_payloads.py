@@ -22,7 +22,7 @@ _INTEGERS = {
     3: "<h", 4: "<H", 5: "<i", 6: "<I", 9: "<q", 10: "<Q", 11: "<b", 12: "<B", 13: "<h", 14: "<H", 15: "<i",
     16: "<I", 17: "<q", 18: "<Q", 22: "<Q",
 }  # fmt: skip  # NVTX_PAYLOAD_ENTRY_TYPE_SHORT to _SIZE; those whose width depends on the machine are left out
-_MAX_PAYLOAD = 4096
+_MAX_PAYLOAD = 4096  # bytes, or characters of JSON
 DOING = "reading NVTX payloads"
 
 
@@ -90,9 +90,6 @@ def _binary_fields(data: object, layouts: Mapping[tuple[int, int], Layout]) -> M
     }
 
 
-_MAX_PAYLOAD_LENGTH = 4096
-
-
 @dataclass(frozen=True, slots=True)
 class Payloads:
     """Message size, bytes, by rowid of NVTX_EVENTS (sorted); rank by globalPid."""
@@ -154,7 +151,7 @@ def _keep(
 
 
 def _fields(written: object) -> Mapping[str, Any]:
-    if not isinstance(written, str) or len(written) > _MAX_PAYLOAD_LENGTH:
+    if not isinstance(written, str) or len(written) > _MAX_PAYLOAD:
         return {}
     try:
         stated = json.loads(written)

@@ -320,11 +320,11 @@ def test_a_memory_snapshot_has_four_gigabytes(
 
 def test_the_memory_of_a_snapshot_is_given_in_blocks_of_512_bytes(tmp_path: Path) -> None:
     snapshot = Snapshot()
-    snapshot.event("alloc", 4096, 700, 10)
-    snapshot.event("free_completed", 4096, 700, 20)
+    snapshot.event("alloc", 4096, 1_100, 10)
+    snapshot.event("free_completed", 4096, 1_100, 20)
     path = tmp_path / "snapshot.pickle"
     path.write_bytes(pickle.dumps(snapshot.content(), 4))
-    assert open_trace([path]).memory[0].allocations.size.tolist() == [1024]
+    assert open_trace([path]).memory[0].allocations.size.tolist() == [1_536]
 
 
 def test_serving_logs_hold_100000_requests(fixtures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
