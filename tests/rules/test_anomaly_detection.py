@@ -14,7 +14,7 @@ FUNCTION = "autograd::engine::evaluate_function: MmBackward0"
 COUNT = 24
 
 
-def program(silent: float, numbered: bool = True, checks: bool = True) -> Plan:
+def program(silent: float, numbered: bool = True, checks: bool = True, count: int = COUNT) -> Plan:
     """Operators of the forward pass in which nothing is recorded for a while, and their functions with checks."""
 
     def says(trace: TinyTrace, event: int, number: int, thread: int) -> None:
@@ -23,13 +23,13 @@ def program(silent: float, numbered: bool = True, checks: bool = True) -> Plan:
 
     def body(trace: TinyTrace, index: int) -> None:
         at, number = 10.0, 100 * (index + 1)
-        for place in range(COUNT):
+        for place in range(count):
             event = trace.op(at, at + silent + 20, "aten::mm")
             if numbered:
                 says(trace, event, number + place, 0)
             trace.operation(at + silent + 8, at + silent + 18, "void gemm", at + silent)
             at += silent + 25
-        for place in reversed(range(COUNT)):
+        for place in reversed(range(count)):
             says(trace, trace.op(at, at + 190, FUNCTION, AUTOGRAD), number + place, 1)
             trace.operation(at + 20, at + 30, "void gemm", at + 10, thread=AUTOGRAD)
             if checks:
@@ -40,7 +40,7 @@ def program(silent: float, numbered: bool = True, checks: bool = True) -> Plan:
                 trace.call(at + 115, at + 150, "cudaStreamSynchronize", AUTOGRAD)
             at += 195
 
-    return plan_of_body(body, length=20 + COUNT * (silent + 25 + 195))
+    return plan_of_body(body, length=20 + count * (silent + 25 + 195))
 
 
 def title(plan: Plan) -> str:
@@ -73,3 +73,8 @@ def test_other_silent_operators_are_work_of_their_own(numbered: bool, checks: bo
     assert ("stop-checking-for-nan" in promised(plan)) is checks
     if checks:
         assert "noting" not in title(plan)
+
+
+@pytest.mark.parametrize(("count", "found"), [(20, True), (19, False)])
+def test_a_few_functions_that_check_are_no_anomaly_detection(count: int, found: bool) -> None:
+    assert ("stop-checking-for-nan" in promised(program(20.0, count=count))) is found

@@ -27,6 +27,7 @@ def searching(
     joins: str = "aten::mm",
     after: list[int] | None = None,
     alone: bool = False,
+    count: int = 6,
 ) -> Plan:
     """Requests that encode a question, divide what is kept by its norms, multiply, and read the result back."""
     data = KEPT if kept is None else kept
@@ -59,7 +60,7 @@ def searching(
             trace.operation(begins, begins + lasts, "void kernel", ends + 112 + place * 6)
         trace.copy(ends + 172, ends + 174, "DtoH", ends + 160, pageable=True, bytes=size, launch_us=20)
 
-    return plan_of_body(body, length=1_600 + norm)
+    return plan_of_body(body, count=count, length=1_600 + norm)
 
 
 def told(plan: Plan, fix: str) -> bool:
@@ -81,6 +82,8 @@ def told(plan: Plan, fix: str) -> bool:
         ({"joins": "aten::add"}, False),
         ({"after": [1_000_000, 64]}, False),
         ({"alone": True}, False),
+        ({"writes": [8, 8], "count": 3}, True),
+        ({"writes": [8, 8], "count": 2}, False),
     ],
     ids=[
         "an index",
@@ -95,6 +98,8 @@ def told(plan: Plan, fix: str) -> bool:
         "it is joined with nothing",
         "it is worked on again afterwards",
         "a request has nothing of its own",
+        "three requests",
+        "two",
     ],
 )
 def test_what_no_request_changes(changed: dict[str, object], found: bool) -> None:

@@ -23,17 +23,19 @@ def broken(
     trains: bool = True,
     graph: str = GRAPH,
     apart: float = 200.0,
+    reads: int = 9,
 ) -> Plan:
-    """Compiled graphs of ten kernels, each with a value of its own that is read back behind it."""
+    """Compiled graphs of ten kernels, each of the first with a value that is read back behind it."""
 
     def body(trace: TinyTrace, _: int) -> None:
         at = 10.0
-        for _graph in range(graphs):
+        for number in range(graphs):
             trace.region(at, at + 310, graph)
             trace.kernels(at + 5, 10, 8, 30)
             at += 310 + apart / 2
-            trace.op(at - 5, at + 45, reader)
-            trace.copy(at + 32, at + 34, "DtoH", at, pageable=True, bytes=1, launch_us=40)
+            if number < reads:
+                trace.op(at - 5, at + 45, reader)
+                trace.copy(at + 32, at + 34, "DtoH", at, pageable=True, bytes=1, launch_us=40)
             at += 50
             trace.kernels(at, between, 5, 10)
             at += between * 10 + apart / 2
@@ -55,6 +57,7 @@ def told(plan: Plan) -> dict[str, str]:
         ({}, True),
         ({"graphs": 2}, True),
         ({"graphs": 1}, False),
+        ({"graphs": 2, "reads": 1}, False),
         ({"between": 3}, True),
         ({"between": 4}, False),
         ({"reader": "aten::item"}, True),
@@ -66,6 +69,7 @@ def told(plan: Plan) -> dict[str, str]:
         "a condition behind each graph",
         "two",
         "one value at the end",
+        "one value between two",
         "a few eager kernels between",
         "more eager kernels between",
         "a value in training",

@@ -201,6 +201,17 @@ def test_attention_of_few_queries_reads_each_key_once(queries: int, left: float)
     assert made.low <= made.expected
 
 
+def test_reading_each_key_once_takes_half_of_the_attention() -> None:
+    def left(queries: int) -> float:
+        shape = [2, 32, queries, 64]
+        program = Program([*REPEATED[:2], replace(ATTENTION, shapes=(shape, MANY, MANY), us=200)])
+        plan = plan_of_body(program.body, length=program.length_us)
+        (made,) = (each for each in plan.promises if each.proposal.fix == "share-key-heads")
+        return plan.replay.usual_ns / made.expected
+
+    assert left(17) - left(16) == pytest.approx(100_000, rel=0.1)
+
+
 SPECTRUM = [4, 320, 320]
 SHIFTED = [
     Called("aten::fft_ifftshift", (SPECTRUM, []), 30, "void roll_cuda_kernel", 5),
