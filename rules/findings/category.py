@@ -78,6 +78,7 @@ class Category(StrEnum):
         "slow-operator",
         _Traits(Family.ELEMENTWISE, next_recording=NextRecording.KERNEL_COUNTERS),
     )
+    RECOMPUTATION = "recomputation", _Traits(Family.ELEMENTWISE)  # what was computed before, or will be anew
     WARM_UP = "warm-up", _Traits(next_recording=NextRecording.LATER_STEPS)
     RECOMPILATION = "recompilation", _Traits(Cause.HOST, own_cause=True, next_recording=NextRecording.STACKS)
     GRAPH_BREAK = "graph-break", _Traits(Cause.LAUNCH, own_cause=True)

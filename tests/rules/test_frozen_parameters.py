@@ -10,6 +10,7 @@ import pytest
 from parsers.model import Attribute
 from parsers.model.late import dataclass
 from rules.analysis.analysis import Analysis
+from rules.findings.category import Category
 from rules.fixes.plan import Promise, make_plan
 from tests.rules.builder import AUTOGRAD, TinyTrace, steps
 
@@ -96,6 +97,7 @@ def test_only_what_computes_gradients_of_the_parameters_vanishes(convolutions: b
         "Do not compute gradients for 4 parameters that no optimizer updates: 48 % of the GPU's time"
     )
     assert 1.1 < promise.expected < 1.7
+    assert Category.RECOMPUTATION not in promise.proposal.categories
 
 
 @pytest.mark.parametrize(

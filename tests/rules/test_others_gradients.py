@@ -10,6 +10,7 @@ import pytest
 from parsers.model import Attribute, Trace
 from parsers.model.late import dataclass
 from rules.analysis.analysis import Analysis
+from rules.findings.category import Category
 from rules.fixes.forms.others_gradients import others_gradients
 from rules.fixes.plan import make_plan
 from tests.rules.builder import AUTOGRAD, TinyTrace, steps
@@ -160,3 +161,4 @@ def test_on_a_gpu_what_computes_them_vanishes() -> None:
         "Do not compute gradients for 6 parameters whose own optimizer clears them unused: 37 % of the GPU's time"
     )
     assert 1.3 < promise.expected < 1.7
+    assert Category.RECOMPUTATION in promise.proposal.categories  # by its own optimizer

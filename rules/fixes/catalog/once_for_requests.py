@@ -86,7 +86,12 @@ What makes it more or less
                 f"Compute once what no request changes: {percent(share)} of the GPU's time is work on the same "
                 f"{size} values again, mostly “{most}”{f' in {place}' if place else ''}"
             ),
-            categories=(Category.MEMORY_BOUND_KERNELS, Category.SLOW_OPERATOR, Category.GPU_BOUND),
+            categories=(
+                Category.MEMORY_BOUND_KERNELS,
+                Category.SLOW_OPERATOR,
+                Category.GPU_BOUND,
+                Category.RECOMPUTATION,
+            ),
             culprit=f"aten::{most}",
             problem="The same data is worked on again in each request",
             remedy=remedy(
@@ -257,7 +262,12 @@ What makes it more or less
             return
         yield Proposal(
             title=f"Convert the weights once: {percent(share)} of the GPU's time converts them in each call",
-            categories=(Category.MEMORY_BOUND_KERNELS, Category.SLOW_OPERATOR, Category.LAUNCH_BOUND),
+            categories=(
+                Category.MEMORY_BOUND_KERNELS,
+                Category.SLOW_OPERATOR,
+                Category.LAUNCH_BOUND,
+                Category.RECOMPUTATION,
+            ),
             culprit="aten::to",
             problem="Weights are converted in each call",
             remedy=remedy(

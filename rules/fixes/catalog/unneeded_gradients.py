@@ -34,6 +34,9 @@ from rules.replay.surroundings import surroundings_of
 from rules.terms import MAJORITY
 from rules.wording.words import for_pytorch
 
+_FOR_NOTHING = (Category.SLOW_OPERATOR, Category.GPU_BOUND, Category.LAUNCH_BOUND)
+_COMPUTED_AGAIN = (*_FOR_NOTHING, Category.RECOMPUTATION)
+
 
 def without_gradients(
     replay: Replay,
@@ -41,13 +44,14 @@ def without_gradients(
     parameters: int,
     whose: str = "that no optimizer updates",
     how: Remedy = NO_UNUSED_GRADIENTS,
+    categories: tuple[Category, ...] = _FOR_NOTHING,
 ) -> Proposal:
     """What these calls of the backward pass compute is for so many parameters ``whose`` gradients nobody uses."""
     share = share_of(replay, nodes[replay.device.launch])
     counted = f"{parameters:,} parameter{'s' if parameters != 1 else ''}"
     return Proposal(
         title=(f"Do not compute gradients for {counted} {whose}: {percent(share)} of the GPU's time"),
-        categories=(Category.SLOW_OPERATOR, Category.GPU_BOUND, Category.LAUNCH_BOUND),
+        categories=categories,
         culprit="gradients that nobody uses",
         problem="Gradients are computed that nobody uses",
         remedy=how,
@@ -84,7 +88,7 @@ What makes it more or less
             return
         yield Proposal(
             title=f"Add up the losses: the backward pass runs {found.passes} times through the same layers",
-            categories=(Category.SLOW_OPERATOR, Category.GPU_BOUND, Category.LAUNCH_BOUND),
+            categories=_COMPUTED_AGAIN,
             culprit="backward passes through the same layers",
             problem=f"The backward pass runs {found.passes} times through the same layers",
             remedy=ONE_BACKWARD,
@@ -147,7 +151,9 @@ What makes it more or less
             nodes |= np.isin(function, found.beside) & _calls(analysis, shapes)
         if share_of(replay, nodes[replay.device.launch]) >= MIN_GPU_SHARE:
             whose = "whose own optimizer clears them unused"
-            yield without_gradients(replay, nodes, found.parameters, whose, NO_GRADIENTS_FOR_OTHERS)
+            yield without_gradients(
+                replay, nodes, found.parameters, whose, NO_GRADIENTS_FOR_OTHERS, _COMPUTED_AGAIN
+            )
 
 
 BLOCK_ELEMENTS = (
@@ -353,7 +359,7 @@ def _categories(analysis: Analysis, replay: Replay, again: BOOL) -> tuple[Catego
     family = analysis.family_of_string[analysis.trace.events.name[replay.device.event]]
     moving = share_of(replay, again & of_kinds(family, *FUSABLE))
     memory = (Category.MEMORY_BOUND_KERNELS,) if moving > MAJORITY * share_of(replay, again) else ()
-    return Category.SLOW_OPERATOR, Category.GPU_BOUND, Category.LAUNCH_BOUND, *memory
+    return *_COMPUTED_AGAIN, *memory
 
 
 def computed_again(analysis: Analysis, replay: Replay) -> BOOL:
