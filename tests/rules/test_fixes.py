@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
 from rules.fixes.base import EXPLANATION_HEADINGS, fixes
@@ -177,35 +176,6 @@ def test_64_bits_become_32(kernel: str, gain: float, also: list[Category]) -> No
     assert promised(plan).get("use-single-precision", 0) == pytest.approx(gain, rel=0.3)
     told = [each.proposal.categories for each in plan.promises if each.proposal.fix == "use-single-precision"]
     assert told == [(Category.FP64, Category.SLOW_OPERATOR, *also)] * bool(gain)
-
-
-@pytest.mark.parametrize("share", [0.06, 0.04])
-def test_32_bits_are_half_the_bytes_where_others_than_products_take_time(share: float) -> None:
-    def body(trace: TinyTrace, _: int) -> None:
-        trace.op(0, 1, "aten::linear")
-        each = 1_900 * (1 - share) / 9
-        for place in range(9):
-            begun = 20 + place * each
-            trace.operation(begun, begun + each, f"void {DOUBLE}", 5 + place * 6)
-        trace.operation(1_920 - 1_900 * share, 1_920, "void elementwise_kernel<AddFunctor<double>>", 65)
-        trace.call(75, 1985, "cudaDeviceSynchronize")
-
-    plan = plan_of_body(body, into=TinyTrace(capability=(9, 0)))
-    (promise,) = (each for each in plan.promises if each.proposal.fix == "use-single-precision")
-    assert (Category.MEMORY_BOUND_KERNELS in promise.proposal.categories) is (share > 0.05)
-
-
-def test_unfused_kernels_stay_unfused_in_32_bits() -> None:
-    def body(trace: TinyTrace, _: int) -> None:
-        trace.op(0, 1, "aten::linear")
-        for place in range(20):
-            begun = 20 + place * 95
-            trace.operation(begun, begun + 94, "void elementwise_kernel<AddFunctor<double>>", 5 + place * 6)
-        trace.call(130, 1_985, "cudaDeviceSynchronize")
-
-    findings = diagnose(plan_of_body(body).replay.analysis.trace).findings
-    (unfused,) = (each for each in findings if each.category is Category.MEMORY_BOUND_KERNELS)
-    assert unfused.fix.startswith("compile-model")
 
 
 def tensor_cores_for_products(

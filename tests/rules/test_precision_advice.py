@@ -11,6 +11,7 @@ from rules.findings.base import Category, Finding
 from rules.losses.kernel_findings import advice_for_libraries
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.kernel_profiles import DRAM, MEMORY, kernel, trace_of
+from tests.rules.test_fixes import DOUBLE, plan_of_body
 
 SGEMM, DGEMM = "volta_sgemm_64x64_nn", "volta_dgemm_128x64_nn"
 
@@ -114,3 +115,32 @@ def test_kernels_that_make_random_numbers_are_not_what_was_to_be_profiled() -> N
     name = "void at::native::<unnamed>::distribution_elementwise_grid_stride_kernel<float, (int)4>(long)"
     assert "random numbers" in advice_for_libraries(name, Category.COMPUTE_BOUND)[0]
     assert advice_for_libraries("void my_distribution(float *)", Category.COMPUTE_BOUND) == ()
+
+
+@pytest.mark.parametrize("share", [0.06, 0.04])
+def test_32_bits_are_half_the_bytes_where_others_than_products_take_time(share: float) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.op(0, 1, "aten::linear")
+        each = 1_900 * (1 - share) / 9
+        for place in range(9):
+            begun = 20 + place * each
+            trace.operation(begun, begun + each, f"void {DOUBLE}", 5 + place * 6)
+        trace.operation(1_920 - 1_900 * share, 1_920, "void elementwise_kernel<AddFunctor<double>>", 65)
+        trace.call(75, 1985, "cudaDeviceSynchronize")
+
+    plan = plan_of_body(body, into=TinyTrace(capability=(9, 0)))
+    (promise,) = (each for each in plan.promises if each.proposal.fix == "use-single-precision")
+    assert (Category.MEMORY_BOUND_KERNELS in promise.proposal.categories) is (share > 0.05)
+
+
+def test_unfused_kernels_stay_unfused_in_32_bits() -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.op(0, 1, "aten::linear")
+        for place in range(20):
+            begun = 20 + place * 95
+            trace.operation(begun, begun + 94, "void elementwise_kernel<AddFunctor<double>>", 5 + place * 6)
+        trace.call(130, 1_985, "cudaDeviceSynchronize")
+
+    findings = diagnose(plan_of_body(body).replay.analysis.trace).findings
+    (unfused,) = (each for each in findings if each.category is Category.MEMORY_BOUND_KERNELS)
+    assert unfused.fix.startswith("compile-model")
