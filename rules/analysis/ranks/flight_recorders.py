@@ -199,11 +199,9 @@ def unmet_messages(trace: Trace) -> tuple[OpenMessage, ...]:
     ]
     events = trace.events.by_start(events)
     # the first of each rank to each other end: all of them are posted there, or none
-    ends = (
-        trace.events.lane[events],
-        *(trace.attribute(each, events) for each in (Attribute.GROUP, Attribute.PEERS)),
-    )
-    first = np.sort(np.unique(np.stack(ends, axis=1), axis=0, return_index=True)[1])
+    group, ends = (trace.attribute(each, events) for each in (Attribute.GROUP, Attribute.PEERS))
+    keys = np.column_stack((trace.events.lane[events], group, ends))
+    first = np.sort(np.unique(keys, axis=0, return_index=True)[1])
     calls = [called(trace, event) for event in events[first].tolist()]
     posted = {(each.rank, each.group, _pair(each)) for each in calls}
     found: dict[int, OpenMessage] = {}
