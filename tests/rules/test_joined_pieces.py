@@ -72,6 +72,17 @@ def test_tiles_pass_through_the_network_together() -> None:
     assert found.low < 4 < found.expected, "four may be all that the memory has room for"
 
 
+def test_four_pieces_at_once_may_be_all_that_the_memory_has_room_for() -> None:
+    plans = [network(count, busy_us=2.0) for count in (12, 20)]
+    few, many = (each.replay.usual_ns for each in plans)
+    rounds = []
+    for plan, whole in zip(plans, (few, many), strict=True):
+        (found,) = joined(plan)
+        assert found.proposal.low is not None
+        rounds.append(whole / plan.replay.gain([found.proposal.low]))
+    assert (rounds[1] - rounds[0]) / (many - few) == pytest.approx(2 / 8, abs=0.06)
+
+
 @pytest.mark.parametrize(
     ("shapes", "found"),
     [

@@ -273,3 +273,14 @@ def test_a_small_problem_hardly_matters_where_the_gpu_mostly_computes(busy: floa
 
     made = Analysis(steps(6, STEP_US, body).build())
     assert is_small_beside_computing(made, finding(Category.VARIABILITY, 0.08)) is small
+
+
+@pytest.mark.parametrize(("us", "told"), [(28.0, True), (14.0, False)])
+def test_a_loss_of_less_than_a_hundredth_of_the_time_is_not_told(us: float, told: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.operation(20, 1_000, "sm90_gemm_64x64_tn", 5)
+        trace.copy(1_000, 1_000 + us, "HtoD", 30, bytes=200_000)
+        trace.operation(1_000 + us, 1_990, "sm90_gemm_64x64_tn", 60)
+
+    found = diagnose(steps(6, 1_990, body).build()).findings
+    assert any(each.category is Category.COPY_H2D for each in found) is told

@@ -34,7 +34,8 @@ def latencies(us: list[float], returned: float = 0.0, free: float | None = None)
     back, reach = launched.copy(), launched.astype(np.float64) - 1
     back[-1] += ns(returned)
     reach[-1] = start[-1] - ns(free) if free is not None else reach[-1]
-    return (_latency(launched, back, start, reach, np.zeros(count, np.int64)) / 1_000).tolist()
+    found: list[float] = (_latency(launched, back, start, reach, np.zeros(count, np.int64)) / 1_000).tolist()
+    return found
 
 
 def test_a_launch_takes_as_long_as_the_quick_ones_onto_an_idle_stream() -> None:
