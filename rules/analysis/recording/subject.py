@@ -273,7 +273,7 @@ def _first_use(analysis: Analysis) -> Subject | None:
 def _before_computing(analysis: Analysis) -> Intervals:
     """The waits of the busiest GPU before a small part of its computing is done; collectives and copies are none."""
     trace, events = analysis.trace, analysis.trace.events
-    ran = max((trace.operations_of_device(device) for device in analysis.active_devices), key=len)
+    ran = max((trace.operations_of_device(device) for device in range(len(trace.devices))), key=len)
     kernels = ran[of_kinds(events.kind[ran], EventKind.KERNEL, EventKind.GRAPH)]
     kernels = events.by_start(np.setdiff1d(kernels, trace.collective_kernels))
     done = np.cumsum(events.duration[kernels])
