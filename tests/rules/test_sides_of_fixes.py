@@ -123,14 +123,14 @@ def test_a_first_batch_takes_half_as_long_where_the_workers_run_already() -> Non
 
 
 def pointwise_among(share: float) -> Plan:
-    """A chain of ten kernels that only move memory for such a part of the GPU's 300 us, and ten products."""
+    """A chain of ten kernels that only move memory for such a part of the GPU's 500 us, and ten products."""
 
     def body(trace: TinyTrace, _: int) -> None:
         for place in range(20):
             name, part = (POINTWISE, share) if place < 10 else (TENSOR, 1 - share)
-            trace.kernels(10 + place * 40, 1, 30 * part, 40, name)
+            trace.kernels(10 + place * 60, 1, 50 * part, 60, name)
 
-    return plan_of_body(body, length=820)
+    return plan_of_body(body, length=1_220)
 
 
 @pytest.mark.parametrize(("share", "found"), [(0.11, True), (0.09, False)])

@@ -35,7 +35,9 @@ def compiling(each: tuple[float, ...]) -> Plan:
     ids=["a millisecond", "less", "two of three steps", "one of two"],
 )
 def test_a_compiler_that_runs_again(each: tuple[float, ...], found: bool) -> None:
-    assert is_told(compiling(each), "compile-once") is found
+    plan = compiling(each)
+    assert is_told(plan, "compile-once") is found
+    assert not plan.once, "nor is it told as what came once"
 
 
 def phases(plan: Plan) -> list[Promise]:
