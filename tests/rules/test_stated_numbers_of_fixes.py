@@ -321,8 +321,8 @@ def test_a_kept_table_has_a_million_values_and_sixteen_times_those_of_a_request(
     assert kept == (table if found else ())
 
 
-@pytest.mark.parametrize(("others", "found"), [(4, True), (5, False)])
-def test_weights_are_converted_at_most_five_operators_before_their_product(others: int, found: bool) -> None:
+@pytest.mark.parametrize(("others", "found"), [(7, True), (8, False)])
+def test_weights_are_converted_at_most_eight_operators_before_their_product(others: int, found: bool) -> None:
     trace = TinyTrace()
     weights, data = [512, 256], [64, 256]
     rows = [trace.op(0, 5, "aten::to")]
