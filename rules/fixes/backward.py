@@ -15,6 +15,7 @@ from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals
 from rules.analysis.names.compilers import is_compiling
 from rules.analysis.names.operators import is_autograd_function
+from rules.analysis.recording.recording_costs import MAX_FRAME_SHARE, USUAL_FRAME_NS
 from rules.analysis.recording.training import is_training
 from rules.replay.chance import time_within
 from rules.replay.replay import Replay, replay_of
@@ -97,6 +98,7 @@ def stacks_ns(analysis: Analysis) -> F64:
     """How much of the time before each call anomaly detection noted down stacks; 0 where it is off.
 
     It does so inside each operator for which the backward pass has a function, while nothing else is recorded there.
+    Operators that need no gradient have the number of the next one that does: of those of a number the last is it.
     """
     replay = replay_of(analysis)
     if not nan_checks(analysis).any():
@@ -115,11 +117,27 @@ def stacks_ns(analysis: Analysis) -> F64:
         forward = trace.attribute(Attribute.FORWARD_THREAD, event, 0) == 0
         forward &= (trace.events.kind[event] == EventKind.CPU_OP) & (number >= 0) & np.isin(number, numbers)
         forward &= ~named(trace, event, is_autograd_function)
+        whole = analysis.threads.activity(thread).whole_operators[::-1]
+        of_whole, last = np.unique(trace.attribute(Attribute.SEQUENCE, whole, -1), return_index=True)
+        if len(of_whole):
+            at = np.minimum(np.searchsorted(of_whole, number), len(of_whole) - 1)
+            before = trace.events.start[event] < trace.events.start[whole[last[at]]]
+            forward &= ~before | (of_whole[at] != number)
         begin, end = inside.edges[known[forward]], inside.edges[known[forward] + 1]
         long = end - begin >= MIN_STACK_NS
         return begin[long], end[long] - OPERATOR_NS
 
     return time_within(replay.host, noting)
+
+
+def noting_ns(analysis: Analysis) -> F64:
+    """How much of ``stacks_ns`` noting down took: of frames that were recorded one by one, the least that is their own.
+
+    A stack is a few dozen lines to Python, and hundreds of frames to the recorder.
+    """
+    stacks = stacks_ns(analysis)
+    frames = replay_of(analysis).host.written.frames * USUAL_FRAME_NS
+    return np.where(frames >= MAJORITY * stacks, (1 - MAX_FRAME_SHARE) * stacks, stacks)
 
 
 MIN_NS = 1_000_000.0  # of a step

@@ -14,8 +14,18 @@ FUNCTION = "autograd::engine::evaluate_function: MmBackward0"
 COUNT = 24
 
 
-def program(silent: float, numbered: bool = True, checks: bool = True, count: int = COUNT) -> Plan:
-    """Operators of the forward pass in which nothing is recorded for a while, and their functions with checks."""
+def program(
+    silent: float,
+    numbered: bool = True,
+    checks: bool = True,
+    count: int = COUNT,
+    constant: float = 0.0,
+    frames: int = 0,
+) -> Plan:
+    """Operators of the forward pass in which nothing is recorded for a while, and their functions with checks.
+
+    Before the first of them one that needs no gradient computes for ``constant`` us, with the number of the next.
+    """
 
     def says(trace: TinyTrace, event: int, number: int, thread: int) -> None:
         trace.builder.attribute(Attribute.SEQUENCE, np.array([event]), number)
@@ -23,10 +33,15 @@ def program(silent: float, numbered: bool = True, checks: bool = True, count: in
 
     def body(trace: TinyTrace, index: int) -> None:
         at, number = 10.0, 100 * (index + 1)
+        if constant:
+            says(trace, trace.op(at, at + constant, "aten::std"), number, 0)
+            at += constant + 5
         for place in range(count):
             event = trace.op(at, at + silent + 20, "aten::mm")
             if numbered:
                 says(trace, event, number + place, 0)
+            for frame in range(frames):
+                trace.frame(at + frame, at + frame + 0.5, "traceback.py(318): line")
             trace.operation(at + silent + 8, at + silent + 18, "void gemm", at + silent)
             at += silent + 25
         for place in reversed(range(count)):
@@ -40,7 +55,7 @@ def program(silent: float, numbered: bool = True, checks: bool = True, count: in
                 trace.call(at + 115, at + 150, "cudaStreamSynchronize", AUTOGRAD)
             at += 195
 
-    return plan_of_body(body, length=20 + count * (silent + 25 + 195))
+    return plan_of_body(body, length=30 + constant + count * (silent + 25 + 195))
 
 
 def title(plan: Plan) -> str:
@@ -78,3 +93,14 @@ def test_other_silent_operators_are_work_of_their_own(numbered: bool, checks: bo
 @pytest.mark.parametrize(("count", "found"), [(20, True), (19, False)])
 def test_a_few_functions_that_check_are_no_anomaly_detection(count: int, found: bool) -> None:
     assert ("stop-checking-for-nan" in promised(program(20.0, count=count))) is found
+
+
+def test_an_operator_that_needs_no_gradient_computes_itself() -> None:
+    plan = program(400.0, constant=5_000.0)
+    assert title(plan).endswith("takes 9.12 ms")
+    assert promised(plan)["move-host-phase"] > 1.3
+
+
+@pytest.mark.parametrize(("frames", "noted"), [(185, "9.12 ms"), (195, "1.82 ms")])
+def test_of_stacks_whose_frames_are_recorded_a_fifth_is_their_own(frames: int, noted: str) -> None:
+    assert title(program(400.0, frames=frames)).endswith(f"takes {noted}")

@@ -13,8 +13,8 @@ from parsers.model import EventKind, LaneKind
 from rules.analysis.analysis import Analysis
 from rules.analysis.gpu.memory_bound import memory_bound
 from rules.fixes.base import fixes
-from rules.fixes.catalog.joined_batches import _is_piece
 from rules.fixes.forms import shared_heads, shifted_spectra
+from rules.fixes.loops.pieces import _is_piece
 from rules.kernels.launch_groups import groups_worth_reading
 from rules.losses import warm_up as warming
 from rules.losses.beneath import Beneath, beneath

@@ -16,7 +16,7 @@ from rules.analysis.gpu.gpu_vendor import has_graphs
 from rules.analysis.names.host_language import Audience, program_of
 from rules.analysis.recording.training import is_training
 from rules.findings.category import Category
-from rules.fixes.backward import graph_breaks, nan_checks, stacks_ns
+from rules.fixes.backward import graph_breaks, nan_checks, noting_ns
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.catalog.join_loop import JoinLoop
 from rules.fixes.changes import (
@@ -284,7 +284,7 @@ What makes it more or less
         if not checks.any():
             return
         answers = int(np.count_nonzero(checks & (replay.waits.target >= 0)) / max(replay.steps, 1))
-        stacks = stacks_ns(analysis)
+        stacks = noting_ns(analysis)
         noting = most_per_step(replay, stacks)
         noted = f", and noting down stacks takes {duration(noting)}" if noting else ""
         yield Proposal(
