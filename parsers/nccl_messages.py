@@ -21,9 +21,8 @@ _COMMUNICATOR = regex(
     r"rank (?P<rank>\d{1,7}) n[rR]anks (?P<ranks>\d{1,7}) .*?commId (?P<id>\w{1,40}) - Init (?P<state>START|COMPLETE)"
 )
 _ADDRESS = regex(r"\b0x[0-9a-f]+\b|\b\d{2,}\b")  # what differs between two warnings of one kind
-_BEFORE_HOST = (
-    "\n \t>:]"  # what stands before the name of a computer, unless lines were printed into one another
-)
+# what stands before the name of a computer, unless lines were printed into one another
+_BEFORE_HOST = "\n \t>:]"
 _MAX_NAMED_RANKS = 8
 
 
@@ -61,9 +60,8 @@ class _Said:
     links: defaultdict[_Link, set[tuple[str, str, str]]] = field(default_factory=lambda: defaultdict(set))
     started: set[tuple[str, int]] = field(default_factory=set)
     completed: set[tuple[str, int]] = field(default_factory=set)
-    warnings: dict[str, str] = field(
-        default_factory=dict
-    )  # the first of each kind, by what is the same in all
+    # the first of each kind, by what is the same in all
+    warnings: dict[str, str] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
 
     def take(self, level: str, host: str, said: str) -> None:

@@ -11,10 +11,8 @@ from parsers.printed_tables import csv_row, in_us
 _SUMMARIES = ("Type Time(%) Time Calls Avg Min Max Name", "Time(%) Time Calls Avg Min Max Name")
 _METRICS = "Invocations Metric Name Metric Description Min Max Avg"
 _TYPES = ("GPU activities:", "API calls:")
-_SECTIONS = (
-    ("== Profiling result:", "GPU activities"),
-    ("== API calls:", "API calls"),
-)  # remarks above a table
+# remarks above a table
+_SECTIONS = (("== Profiling result:", "GPU activities"), ("== API calls:", "API calls"))
 _OF_SUMMARY = ("Type", "Time(%)", "Time (us)", "Calls", "Avg (us)", "Min (us)", "Max (us)", "Name")
 _TRACE = regex(r"^ *Start +Duration +Grid Size +Block Size .*Name *$", re.MULTILINE)
 _OF_TRACE = (

@@ -10,9 +10,8 @@ from parsers.model.results import Cell, TimeOf, Totals
 
 MIN_OF_KERNELS = 0.9  # of the time of the kernels: operators that have less were not all printed
 _LONGEST = ("max", "maxns", "maxus")  # plain names of the column with the longest call of a row
-_RANGE = regex(
-    r"## |ProfilerStep|Optimizer\.|Torch-Compiled Region|nccl:|.+\(dynamo_timed"
-)  # of PyTorch's own, on the GPU
+# of PyTorch's own, on the GPU
+_RANGE = regex(r"## |ProfilerStep|Optimizer\.|Torch-Compiled Region|nccl:|.+\(dynamo_timed")
 _DRIVES_A_GPU = regex(r"_{0,2}(?:cu|cuda|hip|hsa_)[A-Z_a-z]\w+$")
 
 

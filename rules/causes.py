@@ -35,9 +35,8 @@ MOSTLY_COMPUTING = 0.8  # of the window; then a problem that is small beside it 
 SMALL_BESIDE_COMPUTING = 0.1
 SMALL_BESIDE_A_KERNEL = 0.33  # of the time of a single kernel that takes most of it
 SMALLER_UNEXPLAINED = 0.5  # ... idle time that nobody can explain, and that nobody can mend
-FAR_LARGER_WAIT = (
-    3.0  # times what mending the first problem gives: a wait that long limits the run, whatever mends it
-)
+# times what mending the first problem gives: a wait that long limits the run, whatever mends it
+FAR_LARGER_WAIT = 3.0
 LIMITING_WAIT = 0.4  # of a step
 _LOUD = (Severity.HIGH, Severity.MEDIUM)
 
@@ -303,9 +302,8 @@ def _without_recorder(finding: Finding, times: Mapping[int, StepTime]) -> Findin
     if about is None or finding.of_recording or finding.kernel is not None or not times:
         return finding
     key = _KEYS.get(about, "compute") if isinstance(about, Family) else about.key
-    device = (
-        None if finding.category is Category.STRAGGLER else finding.device
-    )  # a late rank costs the others' time
+    # a late rank costs the others' time
+    device = None if finding.category is Category.STRAGGLER else finding.device
     time = times.get(-1 if device is None else device)
     time = time or max(times.values(), key=lambda each: each.recorded.get(key, 0.0))
     scale = time.scale(key) if key in time.parts else time.fixed_scale

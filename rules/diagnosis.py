@@ -56,9 +56,8 @@ class Diagnosis:
     thresholds: Thresholds = DEFAULTS
     causes: tuple[Cause, ...] = ()
     step_times: Mapping[int, StepTime] = field(default_factory=dict)  # of each device that is replayed
-    cpu_recorder_share: float = (
-        0.0  # of a recorded step, where the CPU alone was recorded: shares are without it
-    )
+    # of a recorded step, where the CPU alone was recorded: shares are without it
+    cpu_recorder_share: float = 0.0
 
 
 def diagnose(trace: Trace, progress: Progress | None = None, thresholds: Thresholds = DEFAULTS) -> Diagnosis:

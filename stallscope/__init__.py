@@ -11,9 +11,8 @@ What is named here, and what ``docs/library.md`` shows, stays; everything below 
 
 from __future__ import annotations
 
-TYPE_CHECKING = (
-    False  # the command starts by importing this package: whoever interrupts it here sees a traceback
-)
+# the command starts by importing this package: whoever interrupts it here sees a traceback
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable

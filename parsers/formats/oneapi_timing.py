@@ -16,10 +16,11 @@ _PART = regex(r"=== (Device|API) Timing (?:Summary|Results:) ===")
 _BACKEND = regex(r"== ([\w ]{2,20}) Backend:? ==")
 _HEADER = regex(r"(?:Kernel|Function),\s+Calls,\s+Time \(ns\),\s+Time \(%\),.*")
 _RAN_FOR = regex(r"Total Execution Time \(ns\):\s+(\d{1,18})")
+# a name may hold commas
 _ROW = regex(
     r'"?(?P<name>\S.*?)"?,\s*(?P<calls>\d{1,15}),\s*(?P<ns>\d{1,18}),\s*(?P<share>\d{1,3}\.\d{1,6}),'
     r"\s*\d{1,18},\s*(?P<least>\d{1,18}),\s*(?P<most>\d{1,18}),?"
-)  # a name may hold commas
+)
 _COLUMNS = (
     ResultColumn("Name"),
     ResultColumn("Calls"),

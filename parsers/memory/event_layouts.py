@@ -20,9 +20,8 @@ NUMBERS = ("addr", "address", "size", "time_us", "device_free")
 
 _NEW_LIST = b"]\x94"  # EMPTY_LIST, MEMOIZE
 _REFERENCE = rb"(?:h.|j.{4})"  # to what was memoised before
-_SHORT_TEXT = rb"\x8c(?:%s)" % rb"|".join(
-    re.escape(bytes((n,))) + rb".{%d}\x94" % n for n in range(256)
-)  # memoised
+# memoised
+_SHORT_TEXT = rb"\x8c(?:%s)" % rb"|".join(re.escape(bytes((n,))) + rb".{%d}\x94" % n for n in range(256))
 _STATED = rb"(?:h.|j.{4}|K.|M..|J.{4}|" + _SHORT_TEXT + rb")"
 ENTRY = regex(rb"(" + _REFERENCE + rb")(" + _STATED + rb")", re.DOTALL)
 _FRAME = rb"\}\x94\((?:" + _REFERENCE + _STATED + rb")*+u"  # a dict of entries, memoised

@@ -58,9 +58,8 @@ class EventRuns:
     _values: npt.NDArray[np.object_] = field(default_factory=lambda: np.empty(0, object))  # of the objects
     _stacks: I64 = field(default_factory=lambda: np.empty(0, np.int64))  # of the objects that are lists
     _frames: dict[bytes, list[Any]] = field(default_factory=dict)  # and their texts, by their instructions
-    _referred: dict[bytes, Any] = field(
-        default_factory=dict
-    )  # by the instruction that fetches it from the memo
+    # by the instruction that fetches it from the memo
+    _referred: dict[bytes, Any] = field(default_factory=dict)
     _inside: dict[int, list[Any]] = field(default_factory=dict)  # what follows a list in the memo
     _window: _Window | None = None
     _source: Bytes = field(default_factory=lambda: Bytes.of(b""))

@@ -14,12 +14,8 @@ MetricValue = float | int | str
 Dim3 = tuple[int, int, int]
 
 
-_TIMES = (
-    "gpu__time_duration.sum",
-    "gpu__time_duration.avg",
-    "gpu__time_active.sum",
-    "DurationNs",
-)  # the last: rocprof
+# the last: rocprof
+_TIMES = ("gpu__time_duration.sum", "gpu__time_duration.avg", "gpu__time_active.sum", "DurationNs")
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ class LaneKind(Enum):
 
 
 GPU_LANES = frozenset({LaneKind.GPU_STREAM, LaneKind.NCCL, LaneKind.COPY})
+# recorded by themselves, beside a timeline of the same rank
 BESIDE_LANES = frozenset(
     {
         LaneKind.FLIGHT_RECORDER,
@@ -49,7 +50,7 @@ BESIDE_LANES = frozenset(
         LaneKind.SERVED,
         LaneKind.INSIDE_KERNEL,
     }
-)  # recorded by themselves, beside a timeline of the same rank
+)
 
 
 class EventKind(IntEnum):

@@ -75,9 +75,8 @@ class _Kernel:
     samples: list[int] = field(default_factory=list)
     executed: list[int] = field(default_factory=list)
     stalls: dict[str, list[int]] = field(default_factory=dict)
-    _row: dict[int, int] = field(
-        default_factory=dict
-    )  # address -> its row, where pages name one several times
+    # address -> its row, where pages name one several times
+    _row: dict[int, int] = field(default_factory=dict)
     _lines: dict[int, list[tuple[str, int]]] = field(default_factory=dict)  # row -> lines that it belongs to
     _line: int = 0
 

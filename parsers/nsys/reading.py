@@ -48,9 +48,8 @@ class Codes:
         self.values: list[int] = []
         self._known: I64 = np.empty(0, np.int64)  # sorted
         self._code_of_known: I32 = np.empty(0, np.int32)
-        self._code_from_low: I32 = np.empty(
-            0, np.int32
-        )  # by distance from the lowest; -1 for what is not known
+        # by distance from the lowest; -1 for what is not known
+        self._code_from_low: I32 = np.empty(0, np.int32)
 
     def of(self, values: I64) -> I32:
         if not len(values):

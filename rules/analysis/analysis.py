@@ -219,10 +219,8 @@ class Analysis:
         return np.array([int(family) for family in self.families], np.uint8)
 
 
-OUTSIDE, STEPS_OUTSIDE = (
-    0.1,
-    2.0,
-)  # of the GPU's work, and in steps: less is what the host had launched before
+# of the GPU's work, and in steps: less is what the host had launched before
+OUTSIDE, STEPS_OUTSIDE = (0.1, 2.0)
 NAMES_AT_ONCE = 2_000  # between two chances to cancel
 ACTIVE_SHARE = 0.05  # of the busiest device's work: a device that does less is not what the run is about
 _FOUND_BY = {

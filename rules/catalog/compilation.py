@@ -29,9 +29,8 @@ from rules.wording.words import Headline, counted, short_place, shortened
 
 MAX_LISTED, MAX_SHOWN = 3, 20  # functions, and compilations of each
 MAX_NAME_LENGTH = 40  # characters in a title
-RECOMPILE_LIMIT = (
-    8  # torch._dynamo.config.recompile_limit: with so many versions the function runs uncompiled
-)
+# torch._dynamo.config.recompile_limit: with so many versions the function runs uncompiled
+RECOMPILE_LIMIT = 8
 
 
 @rule

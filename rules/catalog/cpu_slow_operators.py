@@ -239,9 +239,8 @@ def _in_double(types: str) -> bool:
     return '"double"' in types and '"float"' not in types
 
 
-PRODUCTS_LEFT = (
-    0.5  # of the products of the scores, which stay in the cache; one program: 2.5 times faster in all
-)
+# of the products of the scores, which stay in the cache; one program: 2.5 times faster in all
+PRODUCTS_LEFT = 0.5
 _ATTENTION_SOFTMAX = frozenset(("aten::_softmax", "aten::_safe_softmax", "aten::_softmax_backward_data"))
 _BATCHED = frozenset(("aten::bmm", "aten::baddbmm"))
 _PRODUCTS = _BATCHED | {"aten::mm", "aten::addmm", "aten::mkldnn_convolution", "aten::mkldnn_linear"}

@@ -30,10 +30,8 @@ from rules.wording.words import (
     shortened,
 )
 
-LARGEST, BLAMED = (
-    3,
-    2,
-)  # names that are looked at, and of those that may be blamed: what more share has no culprit
+# names that are looked at, and of those that may be blamed: what more share has no culprit
+LARGEST, BLAMED = (3, 2)
 ONE_CALL, BEYOND_THE_OTHERS = 0.8, 10  # of a name's time, and times what its other calls usually take
 
 

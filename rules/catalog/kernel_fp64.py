@@ -9,13 +9,8 @@ from rules.kernels.checks.speed_of_light import speed_of_light
 from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of
 
 DOUBLE_SHARE = 0.3
-FULL_RATE = (
-    (6, 0),
-    (7, 0),
-    (8, 0),
-    (9, 0),
-    (10, 0),
-)  # data-centre GPUs: half as many units for FP64 as for FP32
+# data-centre GPUs: half as many units for FP64 as for FP32
+FULL_RATE = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0))
 FEWER_UNITS = 32
 _ADVICE = (
     "Use float (or bf16 on tensor cores) where the accuracy allows it.",

@@ -28,9 +28,8 @@ from rules.kernels.checks.speed_of_light import (
 from rules.losses.kernel_findings import Fault, KernelRule, Reads, other_faults
 from rules.terms import MAJORITY
 
-UNOPTIMISED = (
-    0.9  # of a kernel's time, at most: code for release has fewer instructions and waits less for each
-)
+# of a kernel's time, at most: code for release has fewer instructions and waits less for each
+UNOPTIMISED = 0.9
 MOSTLY_IDLE = 0.75  # of the SMs: then no fault inside the blocks is what makes the kernel slow
 _ADVICE: dict[Category, tuple[str, ...]] = {
     Category.MEMORY_BOUND: (

@@ -12,9 +12,8 @@ from rules.analysis.names.regions import RegionRole, role_of
 from rules.comparison.comparable import Incomparable, refuse_incomparable
 
 MIN_OPERATORS = 10  # with shapes: fewer tell nothing
-OPERATORS_ALIKE = (
-    0.4  # of the calls with shapes that the smaller recording makes; other models share up to a third
-)
+# of the calls with shapes that the smaller recording makes; other models share up to a third
+OPERATORS_ALIKE = 0.4
 KERNELS_ALIKE = 0.7  # of the kernel time of both; other models on the same libraries share up to two thirds
 MIN_REGIONS, REGIONS_ALIKE = 3, 0.75  # of the names in the recording with fewer
 

@@ -19,9 +19,8 @@ MAX_BLOCKS = 1000  # of consecutive steps: more are not resampled one by one
 STEP_SPREAD = 0.02  # of one step on a quiet machine: what a few steps may not show of their own spread
 MIN_STEPS = 2  # of one, nothing is known about the spread
 SLOW_STEP = 2.0  # times the median
-DRIFT_Z = (
-    1.96  # of Spearman's rank correlation of step time and position, times sqrt(n - 1): never of fewer than 5
-)
+# of Spearman's rank correlation of step time and position, times sqrt(n - 1): never of fewer than 5
+DRIFT_Z = 1.96
 MIN_DRIFT = 0.02  # of the first half's mean
 MAX_NAMED = 3
 FURTHEST = np.log(np.finfo(np.float64).max) / 2  # logarithm of a factor; a bound that keeps numbers finite

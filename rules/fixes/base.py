@@ -15,9 +15,8 @@ from rules.remedies.remedy import remedy as remedy
 from rules.replay.replay import Change, Replay
 from rules.wording.words import Words
 
-MIN_GPU_SHARE = (
-    0.05  # of the GPU's time, that what a fix makes faster takes, where the fix names no other one
-)
+# of the GPU's time, that what a fix makes faster takes, where the fix names no other one
+MIN_GPU_SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)

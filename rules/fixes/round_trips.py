@@ -22,9 +22,8 @@ MIN_BYTES = 1_000_000  # of a step, in each direction
 MIN_SAME_SIZES = 0.8  # of the bytes of a trip: what comes back has the sizes of what went
 # of operators on the CPU in a step: without any the copies are no trip of one tensor
 MIN_WORK_NS = 1_000_000.0
-MIN_MEETING_NS = (
-    50_000.0  # of a collective on the CPU before a call: less is one that the program need not wait for
-)
+# of a collective on the CPU before a call: less is one that the program need not wait for
+MIN_MEETING_NS = 50_000.0
 MOSTLY = 0.5
 MIN_SWAPPED_SIZES, MIN_SWAPPED = 2, 8  # copies of a step each way, and how many sizes they have
 LEFT_OF_LONG = 0.02  # of what long operators on the CPU take, when they run on the GPU
@@ -46,9 +45,8 @@ class RoundTrips:
     bytes: float
     swapped: bool = False  # sent both ways again and again, and hardly anything is calculated
     exchanged: bool = False  # the CPUs of the ranks reduce or gather it
-    mapped: bool = (
-        False  # by directives, which copy the arrays of each loop both ways unless they are told otherwise
-    )
+    # by directives, which copy the arrays of each loop both ways unless they are told otherwise
+    mapped: bool = False
 
     @staticmethod
     def none(replay: Replay) -> RoundTrips:
@@ -161,9 +159,8 @@ def _exchanged(replay: Replay) -> RoundTrips:
     meets = took >= MIN_MEETING_NS
     launches = of_kinds(host.call, Call.LAUNCH, Call.GRAPH_LAUNCH)
     begins = np.append(True, np.diff(host.thread) != 0)
-    stretch = np.cumsum(launches | begins) - (
-        launches & meets & ~begins
-    )  # what a launch waits for is before it
+    # what a launch waits for is before it
+    stretch = np.cumsum(launches | begins) - (launches & meets & ~begins)
     number, place = int(stretch.max()) + 1, np.arange(len(host))
     first, last = np.full(number, len(host)), np.full(number, -1)
     np.minimum.at(first, stretch[there > 0], place[there > 0])

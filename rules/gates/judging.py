@@ -208,9 +208,8 @@ def _p99(before: Runs, after: Runs) -> _Measured:
 def _resampled_p99(steps: F64, random: np.random.Generator) -> F64:
     """Of RESAMPLES samples with replacement; ranks rather than steps are drawn, so that long runs cost no more."""
     ordered = np.sort(steps)
-    ranks = random.beta(
-        0.99 * len(steps), 0.01 * len(steps) + 1, RESAMPLES
-    )  # of an order statistic of uniforms
+    # of an order statistic of uniforms
+    ranks = random.beta(0.99 * len(steps), 0.01 * len(steps) + 1, RESAMPLES)
     return np.asarray(np.interp(ranks * (len(steps) - 1), np.arange(len(steps)), ordered))
 
 

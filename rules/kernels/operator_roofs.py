@@ -33,15 +33,10 @@ _PRECISIONS = {
     "c10::float8_e4m3fn": "fp8",
     "c10::float8_e5m2": "fp8",
 }
-_TENSOR_CORES_FOR_SINGLE = (
-    "tf32",
-    "s1688",
-    "tensorop",
-    "_sss_",
-)  # in names of kernels that calculate in TF32
-_WORTH_SORTING = (
-    8  # numbers that reach more than so many times as far as there are of them: others are counted
-)
+# in names of kernels that calculate in TF32
+_TENSOR_CORES_FOR_SINGLE = ("tf32", "s1688", "tensorop", "_sss_")
+# numbers that reach more than so many times as far as there are of them: others are counted
+_WORTH_SORTING = 8
 _HALVES = regex(r"bfloat16|bf16|__half|c10::half|fp16|opaquetype<2", re.IGNORECASE)
 _DOUBLES = regex(r"double|long|int64|opaquetype<8", re.IGNORECASE)
 

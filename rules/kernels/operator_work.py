@@ -140,10 +140,8 @@ def convolution_backward(inputs: Inputs) -> Work:
     return Work(len(wanted) * forward, inputs.bytes_at(0, 1, 2) + inputs.bytes_at(*wanted))
 
 
-FORWARD, BACKWARD = (
-    2.0,
-    5.0,
-)  # the backward pass multiplies five matrices where the forward pass multiplies two
+# the backward pass multiplies five matrices where the forward pass multiplies two
+FORWARD, BACKWARD = (2.0, 5.0)
 
 
 def attention(first: int, heads_before_length: bool, products: float, causal: int) -> Kind:

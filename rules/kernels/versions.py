@@ -15,9 +15,8 @@ _VERSION = regex(
     r"shared|smem|tiled|coalesced|vectori[sz]ed|unrolled|v|ver|version|kernel|gpu|cuda|final)(?![a-z])"
 )
 _WORDS = regex(r"[a-z]+")
-_LINE = regex(
-    r"(?<![a-z])l\d{2,}(?![a-z\d])|(?<= )\d+(?= gpu\b)"
-)  # of the source, as compilers of loops append it
+# of the source, as compilers of loops append it
+_LINE = regex(r"(?<![a-z])l\d{2,}(?![a-z\d])|(?<= )\d+(?= gpu\b)")
 
 
 def work_of(name: str) -> tuple[str, ...]:

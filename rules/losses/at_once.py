@@ -29,13 +29,14 @@ LARGE_BYTES = 128 << 10  # of an item's tensor: its operator is as quick alone a
 MUCH_MORE = 4  # what is joined has so many times as many elements as what is appended
 _JOINS = "aten::cat"
 _LOOKS = "aten::nonzero"  # among all rows for those of an item, in what picks them
+# that compute nothing, or write a tensor as large as all items have together for the sake of one
 _FREE = regex(
     r"(Index|MaskedSelect)Backward\d*$|aten::(view|_unsafe_view|reshape|_reshape_alias|as_strided|select|slice|narrow|t|transpose|permute|unsqueeze"
     r"|squeeze|expand|expand_as|unbind|split\w*|chunk|detach|detach_|alias|empty|empty_like|empty_strided|new_empty|to"
     r"|resize_|result_type|lift_fresh|movedim|unfold|swapaxes|numel|is_nonzero|item|_local_scalar_dense"
     r"|embedding_dense_backward|select_backward|slice_backward|masked_select|nonzero\w*"
     r"|index_add|index_copy|index_put|masked_scatter|scatter|scatter_add|slice_scatter|select_scatter)$"
-)  # that compute nothing, or write a tensor as large as all items have together for the sake of one
+)
 
 
 def remaining_ns(time: CpuTime, operators: I64) -> F64:

@@ -15,9 +15,8 @@ from rules.analysis.cpu.cpu_time import CpuTime
 from rules.kernels.recorded_shapes import Shape, inputs_in, tensors_in
 from rules.terms import MAJORITY
 
-MAX_USED = (
-    0.1  # of a table's rows are looked up in a step: sparse gradients of many rows cost more than dense ones
-)
+# of a table's rows are looked up in a step: sparse gradients of many rows cost more than dense ones
+MAX_USED = 0.1
 LOOKED_UP = "aten::embedding"
 DENSE = "aten::embedding_dense_backward"
 _PRODUCTS = frozenset({"aten::mm", "aten::addmm", "aten::matmul", "aten::linear"})

@@ -37,6 +37,7 @@ _CALLED = frozenset({"_call_impl", "_wrapped_call_impl", "forward"})
 _LOADED = regex(
     r"load_(state_dict|model|checkpoint)|reset_parameters|from_pretrained|(init|load|create)_(all_)?weights?(_list)?"
 )
+# as accelerate, transformers and Lightning move batches
 _MOVED = frozenset(
     {
         "to_device",
@@ -47,14 +48,15 @@ _MOVED = frozenset(
         "_prepare_input",
         "_prepare_inputs",
     }
-)  # as accelerate, transformers and Lightning move batches
+)
 _DATA = regex(r"[/\\]torch[/\\]utils[/\\]data[/\\]")
 _NO_FILE = ("", "??")
 _OF_TORCH = regex(r"(?:\w+ )?(?:torch|at|c10|std|pybind11)::")  # recorded with stacks="all"
 _ENGINE = "torch::autograd::Engine::"  # its threads have no Python frames
+# the last by zero_grad(): of what no Python code made, only where it was freed is known
 _IS_OPTIMIZER, _IS_COMMUNICATION, _IS_FORWARD, _IS_PLACED, _IS_BACKWARD, _IS_INPUT, _IS_CLEARED = (
     1 << bit for bit in range(7)
-)  # the last by zero_grad(): of what no Python code made, only where it was freed is known
+)
 
 
 def kinds_of(memory: Memory) -> I8:

@@ -15,9 +15,8 @@ from rules.comparison.step_times import StepRatio, StepTimes, ratio_of_blocks, r
 SAME_SIZE = 0.001  # elements of a batch; blocks that differ by less did the same work
 MIN_BLOCKS = 4  # on each side
 BLOCKS_A_ROUND = 4  # two with the change and two without, side by side
-SAME_ROUND = (
-    2.0  # times as far as blocks on their own do those spread that share what their round adds to both sides
-)
+# times as far as blocks on their own do those spread that share what their round adds to both sides
+SAME_ROUND = 2.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,9 +155,8 @@ def moved(view: TimelineView, duration: int, share: float) -> tuple[np.ndarray, 
     span, start = duration * share, duration * 0.37 if share < 1 else 0.0
     frame(start, span)
     QTest.qWait(STILL_MS)
-    step = (
-        round(0.02 * view.state.scale.width) * view.state.scale.ns_per_pixel
-    )  # whole pixels, as gestures move
+    # whole pixels, as gestures move
+    step = round(0.02 * view.state.scale.width) * view.state.scale.ns_per_pixel
     pan = [frame(start + step * number, span) for number in range(FRAMES)]
     frame(start, span)
     QTest.qWait(STILL_MS)

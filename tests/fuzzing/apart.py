@@ -28,9 +28,8 @@ from typing import Any
 from tests.fuzzing.trial import MAX_BYTES, MAX_SECONDS, OPENED, REFUSED, Ask, use_file
 
 MAX_WAIT_S = float(os.environ.get("FUZZING_WAIT_S", MAX_SECONDS))  # by the clock
-INPUTS_OF_PROCESS = int(
-    os.environ.get("FUZZING_INPUTS", "40")
-)  # what one left behind is not long the next one's
+# what one left behind is not long the next one's
+INPUTS_OF_PROCESS = int(os.environ.get("FUZZING_INPUTS", "40"))
 _WRITING_S, _LOOK_EVERY_S = 5.0, 0.02
 _PEAK_AGAIN = "5"  # proc(5): the peak of a process counts from now on
 _STACK, _ROOT = "stack", Path(__file__).parents[2]

@@ -89,9 +89,8 @@ class Killing:
             found = [str(error)]
         finally:
             kill(processes_with(self.place.mark))
-            shutil.rmtree(
-                self.place.temporary, ignore_errors=True
-            )  # what this one left is not the next one's
+            # what this one left is not the next one's
+            shutil.rmtree(self.place.temporary, ignore_errors=True)
             self.place.temporary.mkdir()
         return found
 

@@ -107,9 +107,8 @@ class TwinTimelines(QWidget):
             view.gestures.use_wheel(preferences.wheel)
             view.overview.hide()
             policy = view.bar.sizePolicy()
-            policy.setRetainSizeWhenHidden(
-                True
-            )  # else lanes that scroll on one side alone are narrower there
+            # else lanes that scroll on one side alone are narrower there
+            policy.setRetainSizeWhenHidden(True)
             view.bar.setSizePolicy(policy)
             view.state.view_changed.connect(lambda side=number: self._follow_view(side))
             view.state.cursor_moved.connect(lambda _, side=number: self._follow_cursor(side))

@@ -172,9 +172,8 @@ class SingleInstance(QObject):
     def _become_first(self) -> bool:
         assert self._lock is not None
         if not self._lock.tryLock(0):
-            return (
-                self._lock.error() != QLockFile.LockError.LockFailedError
-            )  # no lock to be had: a window of its own
+            # no lock to be had: a window of its own
+            return self._lock.error() != QLockFile.LockError.LockFailedError
         server = QLocalServer(self)
         server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
         QLocalServer.removeServer(self._name)  # left by a program that was killed

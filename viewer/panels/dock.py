@@ -217,9 +217,8 @@ class BottomPanels(QWidget):
         self.more_families.setVisible(families and not wide)
         self.more_export.setVisible(has_table and not wide)
         self.more.setVisible((families or has_table) and not wide)
-        QCoreApplication.postEvent(
-            self.tabs, QEvent(QEvent.Type.LayoutRequest)
-        )  # the titles take what got free
+        # the titles take what got free
+        QCoreApplication.postEvent(self.tabs, QEvent(QEvent.Type.LayoutRequest))
         self._filter_current()
         self._group_current()
 

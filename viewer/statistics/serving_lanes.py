@@ -39,15 +39,8 @@ NAMES = {Phase.WAITS: "waits", Phase.PREFILL: "prefill", Phase.DECODE: "decode",
 CURVE = 34  # px: the height of a lane with a curve
 DECODE_SHADES = (0.4, 0.55, 0.7, 0.85, 1.0)  # of the colour of decode steps, from the smallest batch on
 MIN_STEPS = 2  # one step has no course
-_SERIES = (
-    "decode",
-    "prefill",
-    "tokens",
-    "",
-    "",
-    "",
-    "cache",
-)  # by their number among the colours of a series
+# by their number among the colours of a series
+_SERIES = ("decode", "prefill", "tokens", "", "", "", "cache")
 
 
 class Order(Enum):

@@ -83,9 +83,8 @@ class Preferences:
     keep_recent = _on_by_default()  # whether opened files are remembered
     cost_per_hour = _Setting(_price)  # of one GPU, in the user's currency; None where it is not set
     editor = _Setting(str)  # opens a line: "code --goto {file}:{line}"; empty for the one that is found
-    folders = _Setting(
-        str
-    )  # where folders of recordings made elsewhere lie here, as lines of "RECORDED=HERE"
+    # where folders of recordings made elsewhere lie here, as lines of "RECORDED=HERE"
+    folders = _Setting(str)
 
     def __init__(self) -> None:
         self._settings = QSettings(

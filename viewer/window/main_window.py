@@ -212,9 +212,8 @@ class MainWindow(QMainWindow):
         document.request_lanes_changed.connect(self.docks.fit_height)
         self.panels.fill_wanted.connect(lambda: self.docks.fill(not self.docks.filled))
         document.trace_changed.connect(lambda _: self.docks.fill(False))
-        document.plan_changed.connect(
-            self.docks.fit_height, Qt.ConnectionType.QueuedConnection
-        )  # the headline grows
+        # the headline grows
+        document.plan_changed.connect(self.docks.fit_height, Qt.ConnectionType.QueuedConnection)
         document.trace_changed.connect(lambda _: self._on_trace())
         document.diagnosis_changed.connect(self._on_diagnosis)
         document.recording_wanted.connect(self.acts.recording.record)

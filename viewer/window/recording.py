@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from viewer.window.parts import Parts
 
 JOURNAL = "journal"
-_FRESH: set[tuple[Path, ...]] = (
-    set()
-)  # recorded now, to be put into the journal by the window that opens them
+# recorded now, to be put into the journal by the window that opens them
+_FRESH: set[tuple[Path, ...]] = set()
 
 
 class WindowRecording(QObject):

@@ -42,9 +42,8 @@ _NPU_CHANNEL = regex(r"^(?:Notify[ _]\w+|Memcpy_Async|Reduce_Async\w*|Other)$", 
 _NPU_CHANNEL_ONLY = regex(r"^(?:Notify[ _]\w+|Other)$", re.IGNORECASE)
 _COPIES_OF_ROCPROF = "COPY"  # of all its GPUs; which one is not said
 _STREAM_THREAD = regex(r"^(?:GPU \d+ )?(?:CUDA )?Stream #?(\d+)", re.IGNORECASE)
-_OPS_OF_TPU = regex(
-    r"^(?:Async )?XLA Ops$"
-)  # a TPU has no streams; a GPU's streams run what such a thread repeats
+# a TPU has no streams; a GPU's streams run what such a thread repeats
+_OPS_OF_TPU = regex(r"^(?:Async )?XLA Ops$")
 _CALL = regex(r"^(?:(hip|cuda|cu)[A-Z]\w+|AscendCL@acl\w+)$")
 _TASK = regex(r"^Dequeue@\w+$")
 _KERNEL = regex(r"^void .*\)$|^(?:maxwell|volta|turing|ampere|cutlass|nvjet|Cijk|sm\d{2,3})_\w+$", re.DOTALL)

@@ -53,9 +53,8 @@ class Names:
         names = Names()
         for each in metadata:
             if each.what == "process_name":
-                names.processes[each.pid] = names.processes[str(each.pid)] = (
-                    each.name
-                )  # rocprof's events say "6" of 6
+                # rocprof's events say "6" of 6
+                names.processes[each.pid] = names.processes[str(each.pid)] = each.name
             elif each.what == "process_labels":
                 names.labels[each.pid] = each.name
             elif each.what == "thread_name":

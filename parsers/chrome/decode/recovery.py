@@ -57,9 +57,8 @@ class Recovered:
     """The events of one chunk, each with its place; ``rest`` is what follows the end of the event list."""
 
     events: list[Event] = field(default_factory=list)
-    texts: list[bytes] = field(
-        default_factory=list
-    )  # of the events, as valid JSON where they could be mended
+    # of the events, as valid JSON where they could be mended
+    texts: list[bytes] = field(default_factory=list)
     rest: bytes | None = None
 
 

@@ -23,9 +23,8 @@ MAX_EVENT_BYTES = 16 << 20
 _LIST = regex(rb'"traceEvents"\s*:\s*\[')
 _LIST_AFTER_LIST = regex(rb'\s*+\}?+[\s\0]*+\[\s*+\{\s*+"')
 _BARE_LIST = regex(rb"(?:\xef\xbb\xbf)?\s*\[")
-_ONE_A_LINE = regex(
-    rb"\s*+\{[^\n]++(?<=\})\n\s*+\{"
-)  # as DFTracer writes them: with nothing between two events
+# as DFTracer writes them: with nothing between two events
+_ONE_A_LINE = regex(rb"\s*+\{[^\n]++(?<=\})\n\s*+\{")
 # of the trace event format
 _FIRST_KEYS = rb"ph|name|cat|pid|tid|ts|dur|id|args|s|bp|sf|tts|cname|id2|scope|tdur|esf"
 _FIRST_KEY = regex(rb'[\s,{}]*?\{\s*"((?:[^"\\]|\\.){1,64})"')
@@ -78,9 +77,8 @@ class EventStream:
 
     _rest: bytes = field(default=b"", init=False)
     _lacks_commas: bool = field(default=False, init=False)
-    _behind_event: bool = field(
-        default=False, init=False
-    )  # where commas are lacking: the last byte ended one
+    # where commas are lacking: the last byte ended one
+    _behind_event: bool = field(default=False, init=False)
 
     def __iter__(self) -> Iterator[Chunk]:
         start = self._find_list()

@@ -16,9 +16,8 @@ FARTHEST_NS = 1 << 62
 _PLAIN = b'0123456789.\n"-'
 _DOT, _NEWLINE = (np.uint8((ord(each) - 48) % 256) for each in ".\n")
 _POWERS = np.array([1, 10, 100, 1000], np.int64)
-_WHOLE_DIGITS = (
-    len(str(np.iinfo(np.int64).max // 1000)) - 2
-)  # of microseconds: with one more they still fit into an int64 as ns
+# of microseconds: with one more they still fit into an int64 as ns
+_WHOLE_DIGITS = len(str(np.iinfo(np.int64).max // 1000)) - 2
 _TENS = 10 ** np.arange(_WHOLE_DIGITS, dtype=np.int64)[::-1]
 
 

@@ -17,9 +17,8 @@ from parsers.stacks.timeline import MAX_DEPTH
 _MAX_BYTES = 128 << 20
 _BEGINS = regex(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!DOCTYPE svg[^>]{0,300}>\s*)?<svg[\s>]")
 _SAYS = (b"Flame graph stack visualization", b"flamegraph", b"FlameGraph")  # in the comment behind the <svg>
-_BOX = regex(
-    r"<title>(?P<title>[^<]{1,4000})</title>\s*<rect\s+(?P<places>[^>]{1,1000})"
-)  # one frame, as wide as its samples
+# one frame, as wide as its samples
+_BOX = regex(r"<title>(?P<title>[^<]{1,4000})</title>\s*<rect\s+(?P<places>[^>]{1,1000})")
 _TITLE = regex(r"(?P<name>.+) \((?P<samples>\d[\d,]{0,20})(?: [^,()]{1,60})?, \d{1,3}(?:\.\d{1,9})?%.*\)")
 _PLACE = regex(r'(?<![\w:-])(?P<key>fg:x|fg:w|x|y|width)="(?P<value>-?\d{1,12}(?:\.\d{1,12})?)%?"')
 _ALL = "all"  # the frame below all others

@@ -128,9 +128,8 @@ _COLUMNS = (
     ResultColumn("Share", "%"),
     ResultColumn("Code"),
 )
-MIN_DESCENT = (
-    50.0  # percent of a function: a line with more that calls another printed one is told by that one
-)
+# percent of a function: a line with more that calls another printed one is told by that one
+MIN_DESCENT = 50.0
 
 
 @dataclass(frozen=True, slots=True)

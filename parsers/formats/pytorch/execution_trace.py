@@ -176,9 +176,8 @@ class Operators:
         known = nodes[order[place], 0] == nodes[:, 1]
         names = {name: number for number, name in enumerate(dict.fromkeys(key[0] for key in self._kinds))}
         name_of_kind = np.array([names[key[0]] for key in self._kinds], np.int64)
-        is_operator = np.array(
-            [_OF_LIBRARY in name for name in names], bool
-        )  # not a range, which may count steps
+        # not a range, which may count steps
+        is_operator = np.array([_OF_LIBRARY in name for name in names], bool)
         caller = np.where(known, order[place], _NONE)
         columns, at = [nodes[:, 2]], caller
         for _ in range(_MAX_CALLERS):

@@ -18,9 +18,8 @@ from parsers.nccl_messages import nccl_tables
 _NCCL_NAME = regex(
     r"(all_reduce|all_gather|reduce_scatter|broadcast|alltoall|all_to_all|sendrecv|reduce|gather|scatter)_perf"
 )
-_NCCL_LOG = regex(
-    r"[A-Za-z][\w.-]{0,80}:\d{1,9}:\d{1,9} \[\d{1,4}\] NCCL [A-Z]{1,9} [^\n]*\n"
-)  # with NCCL_DEBUG set
+# with NCCL_DEBUG set
+_NCCL_LOG = regex(r"[A-Za-z][\w.-]{0,80}:\d{1,9}:\d{1,9} \[\d{1,4}\] NCCL [A-Z]{1,9} [^\n]*\n")
 _NCCL_AVERAGE = "Avg bus bandwidth"
 _TIMING = ("time", "algbw", "busbw")
 _MAYBE_BLANK = ("redop", "root")  # a collective that reduces nothing, or has no root, leaves them empty

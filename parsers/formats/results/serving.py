@@ -274,9 +274,8 @@ _TELLING = regex(rb'"(?:QUEUE|COMPUTE|REQUEST|HTTP_RECV|GRPC_WAITREAD)_(?:START|
 _MAX_BYTES = 512 << 20
 _HINT = "Stop the server, or wait until it has written the file: --trace-config triton,file=trace.json."
 _MAX_NAME_LENGTH = 200
-_OF_WALL_CLOCK = (
-    1_000_000_000_000_000_000  # ns since 1970 in 2001; a clock that counts from the start says less
-)
+# ns since 1970 in 2001; a clock that counts from the start says less
+_OF_WALL_CLOCK = 1_000_000_000_000_000_000
 _REQUEST = ("REQUEST_START", "REQUEST_END")
 # The stages in their order, each with the moments at which it begins and ends.
 _STAGES = (

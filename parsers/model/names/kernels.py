@@ -47,9 +47,8 @@ _CARRIED = regex(
     r"(?P<cutlass>cutlass\w*+)(?!::|$)"
 )
 _OF_PARAMETERS = regex(r"\b([A-Za-z]\w*?[a-z])(?:Kernel)?Param(?:eter)?s\w*")
-_OF_CK_TILE = regex(
-    r"(?>.*?\bkentry\w*+<).*?\bck_tile::([A-Za-z]\w*)"
-)  # whose entry point is the same for all kernels
+# whose entry point is the same for all kernels
+_OF_CK_TILE = regex(r"(?>.*?\bkentry\w*+<).*?\bck_tile::([A-Za-z]\w*)")
 _HOLLOW = frozenset(
     {"AUnary", "BUnary", "Binary", "CUDA", "Reduce", "func", "gpu", "legacy_kernel_impl", "gpu_kernel"}
 )

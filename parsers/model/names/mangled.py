@@ -49,9 +49,8 @@ def _unescaped(found: re.Match[str]) -> str:
 
 _NESTED = regex(r"_ZN?(?=\d)")
 _IDENTIFIER = regex(r"[A-Za-z_]\w*")
-_NO_IDENTIFIER = regex(
-    r"L[a-z]n?\d+E|[ST][0-9A-Z]*_|_GLOBAL__N_\w*?(?=\d)"
-)  # literals, repetitions, parameters
+# literals, repetitions, parameters
+_NO_IDENTIFIER = regex(r"L[a-z]n?\d+E|[ST][0-9A-Z]*_|_GLOBAL__N_\w*?(?=\d)")
 _MAX_LENGTH = 1_000  # characters that are looked at
 
 

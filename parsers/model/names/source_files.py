@@ -15,9 +15,8 @@ _NOT_OWN = regex(
 _NOT_OWN_BINARY = regex(r"\.so(\.|$)|^\[|^/(usr|lib|lib64|opt)/|python[\d.]*$|\.(dll|dylib)$")
 _ADDRESS = regex(r"0x[0-9a-f]+", re.IGNORECASE)
 _FRAME = regex(r"(?P<file>[^()]+)\((?P<line>\d+)\): (?P<function>.+)", re.DOTALL)
-_PLACE_LAST = regex(
-    r"(?P<function>.+) \((?P<file>[^()]+):(?P<line>\d+)\)", re.DOTALL
-)  # as VizTracer writes it
+# as VizTracer writes it
+_PLACE_LAST = regex(r"(?P<function>.+) \((?P<file>[^()]+):(?P<line>\d+)\)", re.DOTALL)
 _IN_BINARY = regex(r"(?P<function>.+) \((?P<binary>[^()]+)\)", re.DOTALL)
 _CONSOLE_SCRIPT = regex(r"[/\\](?:bin|Scripts)[/\\](?P<name>(?!python)[\w-]+)(?:\.exe|-script\.py)?$")
 _OF_A_GROUP = regex(r"(thread|process) \(?[\w:]|<")

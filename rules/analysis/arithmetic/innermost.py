@@ -54,9 +54,8 @@ class Innermost:
         opened = np.concatenate((parents(start, end, depth)[ends], begins))
         sequence = np.argsort(times, kind="stable")
         times, opened = times[sequence], opened[sequence]
-        last = np.append(
-            times[1:] != times[:-1], True
-        )  # what begins here, else what goes on where something ends
+        # what begins here, else what goes on where something ends
+        last = np.append(times[1:] != times[:-1], True)
         opened = opened[last]
         return Innermost(times[last], np.where(opened < 0, -1, events[opened]).astype(np.int32))
 

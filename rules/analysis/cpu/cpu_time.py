@@ -42,9 +42,8 @@ MIN_SAME_PLACE = 3  # steps that have the same place: of fewer, nobody knows whi
 _ON_CPU = regex(r"(gloo|mpi|ucc):")  # the ranges that PyTorch opens while a collective runs on the CPU
 _OWN_RECORDER = regex(r"(.*[/\\])?stallscope_recorder[/\\](session|status)\.py")
 _OF_A_GPU = regex(r"cuda|cudnn|cublas|nccl|miopen|hipblas|\bhip|triton", re.IGNORECASE)
-_COMPILED_GRAPH = regex(
-    r"##? ?Call CompiledFxGraph"
-)  # runs kernels that Inductor wrote, which no operator shows
+# runs kernels that Inductor wrote, which no operator shows
+_COMPILED_GRAPH = regex(r"##? ?Call CompiledFxGraph")
 _ASKS_ON_ANY_DEVICE = "aten::cudnn_is_acceptable"  # as recurrent networks do on the CPU, too
 
 Shares = list[tuple[int, int]]  # the longest event of each name, and ns in which that name is innermost

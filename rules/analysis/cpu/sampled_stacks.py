@@ -124,9 +124,8 @@ def own_time(trace: Trace) -> OwnTime:
         np.stack([lane, mine, name[leaf]], axis=1), axis=0, return_index=True, return_inverse=True
     )
     total = np.bincount(which.reshape(-1), length, len(rows)).astype(np.int64)
-    spent: Counter[tuple[int, int]] = (
-        Counter()
-    )  # names of the deepest own frame (-1) and of the innermost one
+    # names of the deepest own frame (-1) and of the innermost one
+    spent: Counter[tuple[int, int]] = Counter()
     longest: dict[int, tuple[int, int]] = {}
     examples = np.where(event[first] >= 0, event[first], leaf[first]).tolist()
     for (_, deepest, innermost), ns, example in zip(rows.tolist(), total.tolist(), examples, strict=True):

@@ -26,9 +26,8 @@ FUSABLE = (
 POINTWISE = (Family.ELEMENTWISE, Family.COPY_CAST, Family.RANDOM, Family.COPY)  # fuse into their neighbours
 TWO_TENSORS_SAVE = 2 / 3  # of a kernel that adds two tensors: fused, it still has to read the second one
 _TWO_TENSORS = regex(r"CUDAFunctor_add|BinaryFunctor|addcmul|addcdiv|lerp|where_kernel|threshold_kernel")
-_SPATIAL = regex(
-    r"upsample|grid_sampl|pool", re.IGNORECASE
-)  # read in a pattern of their own: nothing joins them
+# read in a pattern of their own: nothing joins them
+_SPATIAL = regex(r"upsample|grid_sampl|pool", re.IGNORECASE)
 _ON_DEVICE = ("dtod", "device to device", "device -> device", "devicetodevice")
 MIN_NS = 3_000  # a shorter kernel is over before memory bandwidth matters
 

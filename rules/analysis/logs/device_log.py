@@ -24,9 +24,8 @@ class DeviceLog:
     clock: tuple[float, float] | None  # MHz
     limit: Limit | None
     limited: float
-    memory: tuple[float, float] | None = (
-        None  # bytes: used at most, of so much, or of 0 where that is not known
-    )
+    # bytes: used at most, of so much, or of 0 where that is not known
+    memory: tuple[float, float] | None = None
 
     @property
     def text(self) -> str:

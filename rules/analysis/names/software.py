@@ -39,9 +39,8 @@ _SIGNS = (
     ("MPI", r"^MPI_[A-Z]"),
 )
 _ANY = regex("|".join(f"(?P<s{number}>{pattern})" for number, (_, pattern) in enumerate(_SIGNS)))
-_MAYBE = regex(
-    "|".join(re.sub(r"\\b|\^", "", pattern) for _, pattern in _SIGNS)
-)  # found several times as fast
+# found several times as fast
+_MAYBE = regex("|".join(re.sub(r"\\b|\^", "", pattern) for _, pattern in _SIGNS))
 _CUDA, _HIP = regex(r"cu(da)?[A-Z]\w+\Z"), regex(r"hip[A-Z]\w+\Z")
 _ENGINES = frozenset({"SGLang", "vLLM", "TensorRT-LLM"})
 _FRAMEWORKS = frozenset(name for name, _ in _SIGNS) - {"MPI"}

@@ -35,9 +35,8 @@ MIN_OPERATIONS = 20  # of the GPU: what it waits for between fewer, which do not
 MIN_FIRST_OPERATIONS = 100  # the same where hardly a kernel runs again
 MIN_FILLING_OPERATIONS = 5  # that fill the time: so much of it,
 FILLED = 0.65  # for what the GPU waits for between so few is chance
-MIN_FILLED_NS = (
-    200_000  # the CPU takes as long to launch so few: how it came to fall behind decides that they fill it
-)
+# the CPU takes as long to launch so few: how it came to fall behind decides that they fill it
+MIN_FILLED_NS = 200_000
 _MIN_LONG = 3  # of so long each, as the copies of a native program are: nor are they
 _LONG_NS = 1_000_000
 _VERY_LONG_NS = 10_000_000  # one operation of such length that fills the time is what the program does

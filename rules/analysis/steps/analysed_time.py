@@ -19,9 +19,8 @@ from rules.terms import MAJORITY
 LONG_WAIT = 0.2  # of the time
 LITTLE_WORK = 0.05  # of the GPU's, before such a wait
 BLOCKED = 0.8  # of such a wait, in calls
-NEARLY_ALL = (
-    0.95  # of the time: one wait of that length is no part of what runs after it, whatever the CPU did
-)
+# of the time: one wait of that length is no part of what runs after it, whatever the CPU did
+NEARLY_ALL = 0.95
 MIN_BEFORE_NS = 10_000_000  # before the GPU's first work
 ALL_OF_IT = 0.98  # of that time: an event of such length is around it and explains nothing
 ENOUGH_OPERATIONS = 20  # after a start-up: fewer are chance

@@ -246,9 +246,8 @@ def _is_one_call(replay: Replay, inside: BOOL) -> bool:
 def _alike(analysis: Analysis, replay: Replay) -> bool:
     """Whether every step makes the same launches, and none that a simpler change would remove."""
     of_step = np.bincount(replay.host.step[replay.device.launch], minlength=replay.steps)
-    of_step = (
-        of_step[1:-1] if len(of_step) > 2 else of_step
-    )  # where steps are not marked, the outer ones may be cut
+    # where steps are not marked, the outer ones may be cut
+    of_step = of_step[1:-1] if len(of_step) > 2 else of_step
     waits = np.count_nonzero(replay.waits.target >= 0) / max(replay.steps, 1)
     if np.ptp(of_step) > OTHER_LAUNCHES * of_step.max() or counts_rows(replay).any() or waits > FEW_WAITS:
         return False

@@ -71,12 +71,10 @@ def part_of_all_ranks(replay: Replay) -> F64:
 MORE_HOST = 0.1  # beyond the others' median, of their host time: less is chance
 MORE_COMPUTE = 0.05
 MORE_WAITS = 1.5
-MOSTLY_OF_ONE = (
-    0.5  # of the work between two collectives: what is waited for there is not waited for any more
-)
-MIN_WAITED_FOR = (
-    0.25  # of all waiting is for a late rank; one that nobody waits for may be as slow as it likes
-)
+# of the work between two collectives: what is waited for there is not waited for any more
+MOSTLY_OF_ONE = 0.5
+# of all waiting is for a late rank; one that nobody waits for may be as slow as it likes
+MIN_WAITED_FOR = 0.25
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,9 +156,8 @@ What makes it more or less
             )
 
 
-BLOCK_ELEMENTS = (
-    65_536  # of one tensor, for a block of a multi-tensor kernel (kChunkSize in ATen's ForeachUtils)
-)
+# of one tensor, for a block of a multi-tensor kernel (kChunkSize in ATen's ForeachUtils)
+BLOCK_ELEMENTS = 65_536
 MARGIN = 2.0  # times as many blocks as there were, that updating parameters of one shape would take
 
 _GATHERS = "torch::autograd::AccumulateGrad"

@@ -24,9 +24,8 @@ from rules.replay.surroundings import surroundings_of
 
 MAX_USED = 0.1  # of a table's rows, that a batch may name: with more, a dense gradient costs little more
 MIN_ELEMENTS = 4_000_000  # of a table: filling and updating fewer takes some microseconds
-LEFT_OF_CALLS = (
-    0.25  # a sparse update takes about 6 launches of the 24 that a dense gradient takes (docs/predictions.md)
-)
+# a sparse update takes about 6 launches of the 24 that a dense gradient takes (docs/predictions.md)
+LEFT_OF_CALLS = 0.25
 
 _DENSE = frozenset(("aten::embedding_dense_backward", "aten::_embedding_bag_dense_backward"))
 _FILLS = frozenset(("aten::zeros", "aten::zero_", "aten::fill_"))

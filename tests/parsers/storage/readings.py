@@ -20,14 +20,8 @@ RECORDED = Path(__file__).with_name("readings.json")
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 NO_RECORDINGS = (".py", ".toml", ".md")
 GOLDEN = ("summaries.json", "times.json", "truth.json")
-OTHER_SUBJECTS = (
-    "rules",
-    "refused",
-    "pairs",
-    "variants",
-    "ddp",
-    "programs",
-)  # of the same formats, or of none
+# of the same formats, or of none
+OTHER_SUBJECTS = ("rules", "refused", "pairs", "variants", "ddp", "programs")
 _PLAIN = ("strings", "devices", "ranks", "capture", "epoch_ns")
 
 Readings = dict[str, tuple[int, dict[str, str]]]  # format -> version, and digests of files

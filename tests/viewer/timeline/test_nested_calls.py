@@ -32,9 +32,8 @@ def test_a_call_lies_one_level_below_the_innermost_operator_around_it() -> None:
     elsewhere = builder.lane(Lane(LaneKind.CUDA_API, "Other calls", process=1, thread=2))
     starts, ends = np.array([0, 10, 20, 200]), np.array([100, 90, 30, 300])
     builder.add(starts, ends, builder.string("aten::op"), operators, EventKind.CPU_OP)
-    at_ns = np.array(
-        [22, 40, 95, 150, 299]
-    )  # in three operators, in two, in one, in none, over the end of one
+    # in three operators, in two, in one, in none, over the end of one
+    at_ns = np.array([22, 40, 95, 150, 299])
     builder.add(at_ns, at_ns + 5, builder.string("cudaLaunchKernel"), calls, EventKind.API)
     builder.add(at_ns, at_ns + 5, builder.string("cudaLaunchKernel"), elsewhere, EventKind.API)
     trace = builder.build()

@@ -143,6 +143,7 @@ _CATEGORY: Mapping[int, str] = {
 }
 _FIRST_EVENT = b""","traceEvents":[
 {"ph":"M","name":"process_labels","pid":0,"tid":0,"args":{"labels":"Stallscope export"}}"""
+# what lanes add to their thread's name
 _ENDINGS = (
     " regions",
     " Python",
@@ -151,7 +152,7 @@ _ENDINGS = (
     " API calls",
     " samples",
     " profiler overhead",
-)  # what lanes add to their thread's name
+)
 
 
 def write_chrome(trace: Trace, out: Path, progress: Progress, all_arguments: bool = False) -> list[str]:

@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from viewer.appearance.theme import Theme
 
 ABOVE_ALL = -1
-GHOST, PATH = (
-    "ghost/",
-    "path",
-)  # keys of tracks: predicted steps begin with the one, the critical path has the other
+# keys of tracks: predicted steps begin with the one, the critical path has the other
+GHOST, PATH = ("ghost/", "path")
 
 
 @dataclass(frozen=True, slots=True)

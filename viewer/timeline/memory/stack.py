@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rules.memory.account import DeviceMemory
 
 
+# what stays for long, then what comes and goes
 FROM_BELOW = (
     Kind.OLDER,
     Kind.PARAMETERS,
@@ -29,7 +30,7 @@ FROM_BELOW = (
     Kind.GRADIENTS,
     Kind.ACTIVATIONS,
     Kind.TEMPORARIES,
-)  # what stays for long, then what comes and goes
+)
 BLOCK = 32  # levels
 VIEWS = 4  # of one recording in a frame: lanes, overview
 _TOP = 1.08  # of the most that is drawn
