@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from parsers import open_trace
@@ -131,6 +131,7 @@ def test_other_drawings_are_no_flame_graphs(text: str, tmp_path: Path) -> None:
     ),
     st.binary(max_size=60),
 )
+@example({("a",): 1, ("a", "a", "a"): 1}, b"")
 def test_any_drawing_is_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, stacks: Stacks, noise: bytes
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import unescape
-from operator import itemgetter
 
 from parsers.files.base import HEAD_BYTES, Parser, Source, parser
 from parsers.files.source import open_bytes
@@ -35,7 +34,7 @@ class FlameGraph(Parser):
     files = "flame graphs as SVG (py-spy record, perf)"
     suffixes = (".svg",)
     priority = 64
-    version = 3
+    version = 4
 
     def recognises(self, source: Source) -> bool:
         return _BEGINS.match(source.head) is not None and any(each in source.head for each in _SAYS)
@@ -65,8 +64,13 @@ def _boxes(text: str) -> list[_Box]:
         found.append((left, places["y"], title["name"], int(title["samples"].replace(",", ""))))
     if not found:
         return []
-    widest = max(found, key=itemgetter(3))
-    rows = sorted({row for _, row, _, _ in found}, key=lambda row: abs(row - widest[1]))
+    rows = sorted({row for _, row, _, _ in found})
+    first, last = (
+        (sum(each[3] for each in mine), any(each[2] == _ALL for each in mine))
+        for mine in ([each for each in found if each[1] == row] for row in (rows[0], rows[-1]))
+    )
+    if last >= first:  # graphs grow upwards, or hang down as icicles
+        rows.reverse()
     depth = {row: number for number, row in enumerate(rows[:MAX_DEPTH])}
     return sorted((left, depth[row], name, samples) for left, row, name, samples in found if row in depth)
 

@@ -76,11 +76,11 @@ def _over_counted_rows(analysis: Analysis, counting: BOOL) -> list[Loop]:
 
 
 def in_loops(analysis: Analysis, replay: Replay, *, of_products: bool = False) -> BOOL:
-    """Which host nodes are the rounds of loops that can be joined, or of those that multiply matrices."""
+    """Which host nodes are the rounds of loops that can be joined, or of those that multiply matrices and do more."""
     found = np.zeros(len(replay.host), bool)
     _, products = of_the_model(replay)
     for loop in item_loops(analysis, replay):
-        if not of_products or products[loop.first : loop.first + loop.body].any():
+        if not of_products or (loop.body > 1 and products[loop.first : loop.first + loop.body].any()):
             found[loop.first : loop.last] = True
     return found
 
