@@ -140,9 +140,7 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        if not is_python(analysis.trace) or (autograd_functions(analysis) >= 0).any():
-            return
-        steps = list(pieces_of(analysis, replay))
+        steps = pieces_of(analysis, replay)
         if not steps:
             return
         later, most_of = np.zeros(len(replay.host), bool), np.zeros(len(replay.host), bool)

@@ -13,7 +13,7 @@ from parsers.model.names.calls import Call
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.gpu.gpu_vendor import has_graphs
-from rules.analysis.names.host_language import Audience, program_of
+from rules.analysis.names.host_language import Audience, is_python, program_of
 from rules.analysis.recording.training import is_training
 from rules.findings.category import Category
 from rules.fixes.backward import graph_breaks, nan_checks, noting_ns
@@ -204,7 +204,8 @@ What makes it more or less
         host, around = replay.host, surroundings_of(analysis)
         captured = of_kinds(host.call, *_CAPTURED) & (replay.waits.target < 0)
         run = np.cumsum(~captured | np.append(True, np.diff(host.step) != 0))
-        captured &= ~(in_loops(analysis, replay, of_products=True) | in_pieces(analysis, replay))
+        if is_python(analysis.trace):
+            captured &= ~(in_loops(analysis, replay, of_products=True) | in_pieces(analysis, replay))
         size = np.bincount(run[captured], minlength=int(run.max(initial=0)) + 1)
         inside = captured & (size[run] >= MIN_LAUNCHES)
         if not inside.any():

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from parsers.model import BOOL, I64, Attribute, EventKind
+from parsers.model import BOOL, I64, Attribute, EventKind, derived_by
 from parsers.model.arrays import distinct_values, median_of
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
+from rules.analysis.names.host_language import is_python
+from rules.fixes.backward import autograd_functions
 from rules.fixes.loops.alike import Rounds, make_the_same_calls
 from rules.replay.loops import kinds_of_calls
 from rules.replay.replay import Replay
@@ -25,13 +27,20 @@ EMBEDDING = "aten::embedding"
 SLICE = "aten::slice"
 
 
-def pieces_of(analysis: Analysis, replay: Replay) -> Iterator[Rounds]:
-    """The passes of each step that take a piece each and make the same calls.
+@derived_by
+def pieces_of(analysis: Analysis, replay: Replay) -> tuple[Rounds, ...]:
+    """The passes of each step that take a piece each and make the same calls; none where something is trained.
 
     A piece has as many dimensions as what it is sliced from, as many channels, and at most half of the elements: it is
     some of the pictures, or a part of each, and neither a step through time, nor what a pass before gave. Of tokens it
     is some of the texts, whole: a part of each may be the next step through them.
     """
+    if not is_python(analysis.trace) or (autograd_functions(analysis) >= 0).any():
+        return ()
+    return tuple(_pieces(analysis, replay))
+
+
+def _pieces(analysis: Analysis, replay: Replay) -> Iterator[Rounds]:
     host, kinds = replay.host, kinds_of_calls(analysis)
     for thread, members in enumerate(replay.host.members):
         begins = _begins(analysis, np.concatenate([analysis.threads.events(each) for each in members]))
