@@ -51,6 +51,11 @@ def distinct_values(values: npt.ArrayLike) -> Array:
     return _each_once(np.sort(values, axis=None))
 
 
+def distinct_rows(rows: Array) -> Array:
+    """The distinct rows of a table ascending; ``np.unique`` loads masked arrays unless it is asked for places, too."""
+    return np.asarray(np.unique(rows, axis=0, return_index=True)[0])
+
+
 def _each_once(ordered: Array) -> Array:
     first = np.ones(len(ordered), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])

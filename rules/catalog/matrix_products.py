@@ -26,7 +26,7 @@ from rules.analysis.gpu.launch_sizes import nearly_empty
 from rules.analysis.names.families import Family, is_product_with_a_vector
 from rules.analysis.names.host_language import is_python
 from rules.findings.base import Category, Finding, Rule, remedy, rule
-from rules.kernels.gpu_peaks import peaks_of
+from rules.kernels.gpu_peaks import HALF_THE_BYTES, peaks_of
 from rules.losses.lost_time import event_evidence, kernel_culprit
 from rules.remedies.kernels import CHANNELS_LAST, PAD_SHAPES, single_precision
 from rules.terms import MAJORITY, MIN_SHARE, Culprit, CulpritKind
@@ -45,7 +45,6 @@ from rules.wording.words import (
 
 # Peak TF32 rate over peak FP64 tensor rate, from NVIDIA's data sheets: A100 156/19.5, H100 495/67.
 USUAL_RATIO = 8.0
-HALF_THE_BYTES = 2.0  # what memory limits becomes this much faster with numbers of half the size
 FIRST_WITH_TF32 = (8, 0)  # Ampere
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, EventKind
-from parsers.model.arrays import distinct_values, percentile_of, rows_by, without
+from parsers.model.arrays import distinct_rows, distinct_values, percentile_of, rows_by, without
 from parsers.model.events import of_kinds
 from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
@@ -284,7 +284,7 @@ def _dependencies(
         in_last_blocks = end[last] - start[one] <= LAST_BLOCKS * (end[last] - start[last])
         pairs.append(running[~communicates[one] | in_last_blocks])
         pairs.append(_event_waits(analysis, host, mine, launch, stream, start, end))
-    found, _ = np.unique(np.concatenate(pairs), axis=0, return_index=True)
+    found = distinct_rows(np.concatenate(pairs))
     return found[:, 0], found[:, 1]
 
 

@@ -65,11 +65,12 @@ def _boxes(text: str) -> list[_Box]:
     if not found:
         return []
     rows = sorted({row for _, row, _, _ in found})
-    first, last = (
-        (sum(each[3] for each in mine), any(each[2] == _ALL for each in mine))
-        for mine in ([each for each in found if each[1] == row] for row in (rows[0], rows[-1]))
-    )
-    if last >= first:  # graphs grow upwards, or hang down as icicles
+
+    def held(row: float) -> tuple[int, bool]:
+        names, samples = zip(*((each[2], each[3]) for each in found if each[1] == row), strict=True)
+        return sum(samples), _ALL in names
+
+    if held(rows[-1]) >= held(rows[0]):  # graphs grow upwards, or hang down as icicles
         rows.reverse()
     depth = {row: number for number, row in enumerate(rows[:MAX_DEPTH])}
     return sorted((left, depth[row], name, samples) for left, row, name, samples in found if row in depth)

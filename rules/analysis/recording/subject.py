@@ -7,6 +7,7 @@ from enum import Enum, auto
 import numpy as np
 
 from parsers.model import I64, EventKind, Trace, derived
+from parsers.model.arrays import without
 from parsers.model.events import of_kinds
 from parsers.model.late import dataclass, regex
 from parsers.model.names.calls import Call, calls_of
@@ -274,7 +275,7 @@ def _before_computing(analysis: Analysis) -> Intervals:
     trace, events = analysis.trace, analysis.trace.events
     ran = max((trace.operations_of_device(device) for device in range(len(trace.devices))), key=len)
     kernels = ran[of_kinds(events.kind[ran], EventKind.KERNEL, EventKind.GRAPH)]
-    kernels = events.by_start(np.setdiff1d(kernels, trace.collective_kernels))
+    kernels = events.by_start(without(kernels, trace.collective_kernels))
     done = np.cumsum(events.duration[kernels])
     start, end = analysis.window
     if not len(kernels) or not done[-1]:

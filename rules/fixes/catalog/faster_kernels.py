@@ -18,7 +18,7 @@ from rules.analysis.names.host_language import is_python
 from rules.findings.category import Category
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix
 from rules.fixes.changes import durations_times, faster, per_step, share_of, together, total, without_calls
-from rules.kernels.gpu_peaks import peaks_of
+from rules.kernels.gpu_peaks import HALF_THE_BYTES, peaks_of
 from rules.kernels.operator_roofs import MEMORY_ROOF
 from rules.kernels.slow_operators import NORMAL_SHARE, slow_operators
 from rules.remedies.kernels import (
@@ -89,7 +89,6 @@ def unaligned_products(analysis: Analysis, replay: Replay) -> BOOL:
 USUAL_RATES = {"fp64": 1.0, "fp64_tensor": 2.0, "fp32": 2.0, "tf32": 14.8}
 REACHED, REACHED_AT_LEAST = 0.8, 0.4  # of a ratio of peak rates by real products
 PRODUCTS = 1.5  # times as fast at least, most likely: between half the bytes and rates that are alike
-HALF_THE_BYTES = 2.0  # what memory limits becomes this much faster with numbers of half the size
 
 
 @fix

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from parsers.model import BOOL, I64
+from parsers.model.arrays import distinct_rows
 from parsers.model.events import of_kinds
 from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
@@ -72,7 +73,7 @@ def _sizes_differ(replay: Replay, loop: Loop, products: BOOL) -> bool:
     mine = (node >= loop.first) & (node < loop.last) & products[node]
     name = replay.analysis.trace.events.name[replay.device.event[mine]]
     place = (node[mine] - loop.first) % loop.body
-    kinds, _ = np.unique(np.column_stack((place, name)), axis=0, return_index=True)
+    kinds = distinct_rows(np.column_stack((place, name)))
     return bool(np.bincount(kinds[:, 0]).max(initial=0) >= MIN_SIZES)
 
 
