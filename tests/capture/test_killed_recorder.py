@@ -53,7 +53,10 @@ def processes(recorder: subprocess.Popen[bytes], folder: Path) -> list[int]:
     pid = folder / "pid"
     until(lambda: (pid.exists() and pid.read_text().endswith("\n")) or recorder.poll() is not None)
     assert recorder.poll() is None, (folder / "said").read_text()
-    settings = Path(f"/proc/{int(pid.read_text())}/environ").read_text().split("\0")
+    # has nothing in it for a moment, in which the shell becomes the program
+    environment = Path(f"/proc/{int(pid.read_text())}/environ")
+    until(lambda: bool(environment.read_text()))
+    settings = environment.read_text().split("\0")
     mark = next(each.partition("=")[2] for each in settings if each.startswith(process_tree.MARK))
     return sorted(process_tree.members(mark))
 
