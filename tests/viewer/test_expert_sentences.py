@@ -255,8 +255,8 @@ EXPECTED = [
     ),
     Expected(
         "xprof/*jax_conv*",
-        "Waiting for results stalls the GPU: 57 %",
-        ("79.5 of 138 ms", "block_until_ready", "software: JAX", "allocat"),
+        "Waiting for results stalls the GPU: 84 %",
+        ("79.5 of 94.7 ms", "block_until_ready", "software: JAX", "allocat"),
         ("Serve several requests", "torch.profiler", "Python outside any region alone"),
     ),
     Expected(
