@@ -45,7 +45,7 @@ class Need(Enum):
 
     value: Words
 
-    GPU_OPERATIONS = "no GPU activity was recorded"
+    GPU_OPERATIONS = "no timeline of a GPU was recorded"
     GPU_EVENTS = "the recording does not contain a complete run"  # GPU operations of a run that can be judged
     API_CALLS = ours("no $CUDA_API calls were recorded")
     LAUNCH_LINKS = "no kernel is linked to the call that launched it"

@@ -305,7 +305,7 @@ def _made(analysis: Analysis) -> Replay:
     operations = trace.gpu_operations
     if not len(operations):
         untimed = trace.quality.gpu_work_without_times
-        return Replay(analysis, None, WITHOUT_TIMES if untimed else "no GPU activity was recorded")
+        return Replay(analysis, None, WITHOUT_TIMES if untimed else "no timeline of a GPU was recorded")
     if (subject := subject_of(analysis)) is not None:
         mixed = subject.kind is SubjectKind.OTHER_UNIT
         why = (

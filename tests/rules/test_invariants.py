@@ -233,7 +233,7 @@ def test_a_trace_without_a_gpu_skips_what_needs_one_and_says_so() -> None:
     trace.region(0, 200, "forward")
     diagnosis = diagnose(trace.build())
     assert [each.rule for each in diagnosis.findings] == ["cpu-recording"]
-    assert diagnosis.skipped["gpu-bound"] == "no GPU activity was recorded"
+    assert diagnosis.skipped["gpu-bound"] == "no timeline of a GPU was recorded"
 
 
 def finding(ceiling: int, intervals: tuple[tuple[int, int], ...], window: int = 1000) -> Finding:
