@@ -173,6 +173,12 @@ class Panel(QWidget):
         if frame is not None:
             self.document.show_event(int(frame["event"].iloc[row]))
 
+    def mark_name_of(self, table: TableView, event: int) -> None:
+        """Mark the row with the name of an event, or none where no row has it; -1 changes nothing."""
+        trace = self.document.trace
+        if trace is not None and event >= 0:
+            table.select_first("name", trace.name(event))
+
     def behind(self, table: TableView, row: int) -> Behind | None:
         """What the figures in a row (of the frame) are worked out from; None where that is no table's rows."""
         return None

@@ -258,6 +258,13 @@ class TableView(QTableView):
         model.blockSignals(blocked)
         self.viewport().update()
 
+    def select_first(self, key: str, value: object) -> None:
+        """Mark the first row of the frame with a value in a column, or none where no row has it."""
+        frame = self.rows.frame
+        if frame is not None and len(frame):
+            found = (frame[key] == value).to_numpy().nonzero()[0]
+            self.select_frame_row(int(found[0]) if len(found) else -1)
+
     def selected_rows(self) -> list[int]:
         """Selected rows of the view, all rows when none is selected."""
         found = sorted(index.row() for index in self.selectionModel().selectedRows())

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rules.findings.base import Evidence
-from viewer.panels.panel import Panel, tab
+from viewer.panels.panel import tab
+from viewer.panels.table_panel import TablePanel
 from viewer.panels.tables.table_model import Column, Show
-from viewer.panels.tables.table_view import TableView
 
 if TYPE_CHECKING:
     from rules.replay.critical_path import CriticalPath
+    from viewer.panels.tables.table_view import TableView
     from viewer.query.explained import Behind
     from viewer.statistics.what_if import PathRow
 
@@ -29,17 +30,16 @@ COLUMNS = (
 
 
 @tab
-class CriticalPathPanel(Panel):
+class CriticalPathPanel(TablePanel):
     """A row shows the longest piece of its kind on the timeline."""
 
     title = "Critical path"
     lacks = "Launches are not linked to their kernels. Record API calls and GPU work together."
     order = 55
+    columns = COLUMNS
 
     def build(self) -> None:
-        self.table = TableView(COLUMNS, "Critical path")
-        self.tables = (self.table,)
-        self.column.addWidget(self.table)
+        super().build()
         self._path: CriticalPath | None = None
         self._rows: list[PathRow] = []
         self.table.chosen.connect(self._select)
@@ -69,7 +69,7 @@ class CriticalPathPanel(Panel):
         self._path, self._rows = found
         whole, steps = sum(row.ns for row in self._rows) or 1.0, max(self._path.steps, 1)
         rows = [(row.name, row.pieces / steps, row.ns, row.ns / whole) for row in self._rows]
-        self.table.set_frame(pd.DataFrame(rows, columns=["name", "pieces", "time", "share"]))
+        self.table.set_frame(pd.DataFrame(rows, columns=[column.key for column in COLUMNS]))
 
     def behind(self, table: TableView, row: int) -> Behind | None:
         from viewer.query.explained import Behind, quoted

@@ -78,7 +78,7 @@ class KernelsPanel(Panel):
         for table in self.tables:
             table.chosen.connect(lambda row, table=table: self.select_event_of(table, row))
         self.by_name.selectionModel().selectionChanged.connect(lambda *_: self._set_side_by_side())
-        self.document.event_changed.connect(self._mark)
+        self.document.event_changed.connect(lambda event: self.mark_name_of(self.by_name, event))
 
     def has_data(self) -> bool:
         trace = self.document.trace
@@ -168,10 +168,3 @@ class KernelsPanel(Panel):
         assert known is not None
         names = ", ".join(map(quoted, known.loc[known["family"] == family, "name"]))
         return Behind(family, "events", f"name IN ({names}) AND {inside}")
-
-    def _mark(self, event: int) -> None:
-        frame, trace = self.by_name.rows.frame, self.document.trace
-        if frame is None or trace is None or event < 0 or not len(frame):
-            return
-        found = (frame["name"] == trace.name(event)).to_numpy().nonzero()[0]
-        self.by_name.select_frame_row(int(found[0]) if len(found) else -1)

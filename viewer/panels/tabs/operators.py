@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-from parsers.model import Attribute, EventKind
-from viewer.panels.panel import Panel, tab
+from parsers.model import Attribute, EventKind, Trace
+from viewer.panels.panel import tab
+from viewer.panels.table_panel import TablePanel
 from viewer.panels.tables.table_model import Column, Show, described
-from viewer.panels.tables.table_view import TableView
 from viewer.tables.summaries.cpu import OperatorSummary
 from viewer.tables.summaries.gpu import OperatorRoofs
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from viewer.panels.tables.table_view import TableView
     from viewer.query.explained import Behind
 
 ROOFS = (
@@ -30,21 +32,34 @@ ROOFS = (
 )
 
 
-@tab
-class RoofsPanel(Panel):
+class _ByOperator(TablePanel):
     """Follows the selected area or step; a row selects the longest call on the timeline."""
 
-    title = "Roofs"
-    lacks = "Shapes were not recorded. Record with record_shapes=True."
-    order = 32
     follows_step = True
     follows_area = True
 
     def build(self) -> None:
-        self.table = TableView(ROOFS, "Roofs")
-        self.tables = (self.table,)
-        self.column.addWidget(self.table)
+        super().build()
         self.table.chosen.connect(lambda row: self.select_event_of(self.table, row))
+
+    @abstractmethod
+    def frame(self, trace: Trace, t0: int, t1: int) -> pd.DataFrame:
+        """The rows for [t0, t1), ns; off the GUI thread."""
+
+    def refresh(self) -> None:
+        trace, span = self.document.trace, self.span
+        if trace is not None:
+            self.compute(lambda: self.frame(trace, *span), self.table.set_frame)
+
+
+@tab
+class RoofsPanel(_ByOperator):
+    """By shape, with how much of the roof each reaches."""
+
+    title = "Roofs"
+    lacks = "Shapes were not recorded. Record with record_shapes=True."
+    order = 32
+    columns = ROOFS
 
     def has_data(self) -> bool:
         trace = self.document.trace
@@ -72,19 +87,11 @@ class RoofsPanel(Panel):
             frame["short_name"].iloc[row], "kernels", where, named=("event", "short_name", "start_ns")
         )
 
-    def refresh(self) -> None:
-        trace = self.document.trace
-        t0, t1 = self.span
-        if trace is None:
-            return
+    def frame(self, trace: Trace, t0: int, t1: int) -> pd.DataFrame:
+        from viewer.statistics.operator_roofs import roof_table
 
-        def work() -> pd.DataFrame:
-            from viewer.statistics.operator_roofs import roof_table
-
-            table = roof_table(trace, t0, t1)
-            return table.assign(short_name=[name.removeprefix("aten::") for name in table["name"]])
-
-        self.compute(work, self.table.set_frame)
+        table = roof_table(trace, t0, t1)
+        return table.assign(short_name=[name.removeprefix("aten::") for name in table["name"]])
 
 
 OPERATORS = (
@@ -101,38 +108,26 @@ OPERATORS = (
 
 
 @tab
-class OperatorsPanel(Panel):
-    """Follows the selected area or step; a row selects the longest call on the timeline."""
+class OperatorsPanel(_ByOperator):
+    """By name, with self and total time."""
 
     title = "Operators"
     lacks = "CPU operators were not recorded. The PyTorch profiler records them."
     order = 30
-    follows_step = True
-    follows_area = True
+    columns = OPERATORS
 
     def build(self) -> None:
-        self.table = TableView(OPERATORS, "Operators")
-        self.tables = (self.table,)
-        self.column.addWidget(self.table)
-        self.table.chosen.connect(lambda row: self.select_event_of(self.table, row))
-        self.document.event_changed.connect(self._mark)
+        super().build()
+        self.document.event_changed.connect(lambda event: self.mark_name_of(self.table, event))
 
     def has_data(self) -> bool:
         trace = self.document.trace
         return trace is not None and EventKind.CPU_OP in trace.kinds
 
-    def refresh(self) -> None:
-        trace = self.document.trace
-        t0, t1 = self.span
-        if trace is None:
-            return
+    def frame(self, trace: Trace, t0: int, t1: int) -> pd.DataFrame:
+        from viewer.statistics.operators import operator_table, operator_times
 
-        def work() -> pd.DataFrame:
-            from viewer.statistics.operators import operator_table, operator_times
-
-            return operator_table(trace, operator_times(trace), t0, t1)
-
-        self.compute(work, self.table.set_frame)
+        return operator_table(trace, operator_times(trace), t0, t1)
 
     def behind(self, table: TableView, row: int) -> Behind | None:
         from viewer.query.explained import Behind, quoted, starting_in
@@ -145,10 +140,3 @@ class OperatorsPanel(Panel):
         amounts = {"self_ns": "self_ns", "gpu_self_ns": "gpu_self_ns"}
         amounts |= {key: f"CASE WHEN outermost THEN {sql} END" for key, sql in of_outermost.items()}
         return Behind(name, "operators", f"name = {quoted(name)} AND {starting_in(self.span)}", amounts)
-
-    def _mark(self, event: int) -> None:
-        frame, trace = self.table.rows.frame, self.document.trace
-        if frame is None or trace is None or event < 0 or not len(frame):
-            return
-        found = (frame["name"] == trace.name(event)).to_numpy().nonzero()[0]
-        self.table.select_frame_row(int(found[0]) if len(found) else -1)

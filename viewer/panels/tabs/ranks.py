@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-import numpy as np
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSplitter, QWidget
 
 from viewer.appearance.widgets import Label, fill, vertical
-from viewer.panels.panel import Panel, tab
+from viewer.panels.panel import tab
 from viewer.panels.ranks.heat import Cell, RankHeat
+from viewer.panels.table_panel import TablePanel
 from viewer.panels.tables.table_model import Show, described
-from viewer.panels.tables.table_view import TableView
 from viewer.statistics.rank_map import Measure, Order
 from viewer.tables.summaries.gpu import CollectiveSummary, RankSummary
 
 if TYPE_CHECKING:
+    from viewer.panels.tables.table_view import TableView
     from viewer.query.explained import Behind
     from viewer.statistics.ranks import RankTables
 
@@ -34,28 +35,44 @@ COLLECTIVES = (
 )
 
 
+class _OfManyGpus(TablePanel):
+    """What concerns several GPUs of one run."""
+
+    says_whole_run = True
+
+    def has_data(self) -> bool:
+        analysis = self.document.analysis
+        return analysis is not None and len(analysis.active_devices) > 1
+
+    def refresh(self) -> None:
+        trace, analysis = self.document.trace, self.document.analysis
+        if trace is None or analysis is None:
+            return
+
+        def work() -> RankTables:
+            from viewer.statistics.ranks import rank_tables
+
+            return rank_tables(trace, analysis)
+
+        self.compute(work, self.show_tables)
+
+    @abstractmethod
+    def show_tables(self, tables: RankTables) -> None:
+        """Show what was found of the open recording."""
+
+
 @tab
-class CollectivesPanel(Panel):
+class CollectivesPanel(_OfManyGpus):
     """Every kind of collective with its size, waiting and bandwidth."""
 
     title = "Collectives"
     lacks = "One GPU has no collectives. Record every rank and open all files together."
     order = 70
-    says_whole_run = True
-
-    def build(self) -> None:
-        self.table = TableView(COLLECTIVES, "Collectives")
-        self.tables = (self.table,)
-        self.column.addWidget(self.table)
+    columns = COLLECTIVES
 
     def has_data(self) -> bool:
-        trace, analysis = self.document.trace, self.document.analysis
-        return (
-            trace is not None
-            and analysis is not None
-            and len(analysis.active_devices) > 1
-            and len(trace.collective_kernels) > 0
-        )
+        trace = self.document.trace
+        return super().has_data() and trace is not None and len(trace.collective_kernels) > 0
 
     def behind(self, table: TableView, row: int) -> Behind | None:
         from rules.analysis.ranks.recorded import ranks_of
@@ -76,19 +93,7 @@ class CollectivesPanel(Panel):
             f"{line['collective']}, waiting as a mean over ranks", "collectives", where, amounts, named
         )
 
-    def refresh(self) -> None:
-        trace, analysis = self.document.trace, self.document.analysis
-        if trace is None or analysis is None:
-            return
-
-        def work() -> RankTables:
-            from viewer.statistics.ranks import rank_tables
-
-            return rank_tables(trace, analysis)
-
-        self.compute(work, self._show)
-
-    def _show(self, tables: RankTables) -> None:
+    def show_tables(self, tables: RankTables) -> None:
         self.table.set_frame(tables.collectives)
 
 
@@ -106,21 +111,20 @@ RANKS = (
 
 
 @tab
-class RanksPanel(Panel):
+class RanksPanel(_OfManyGpus):
     """A row shows the rank's exposed communication on the timeline."""
 
     title = "Ranks"
     lacks = "One GPU has no ranks. Record every rank and open all files together."
     order = 60
-    says_whole_run = True
+    columns = RANKS
 
     def build(self) -> None:
-        self.table = TableView(RANKS, "Ranks")
+        super().build()
         self.heat = RankHeat()
         self.heat.selected.connect(self._choose_step)
         waiting = QWidget()
         fill(vertical(waiting), Label("Exposed wait in collectives, by step", "secondary"), (self.heat, 1))
-        self.tables = (self.table,)
         split = QSplitter(Qt.Orientation.Horizontal)
         split.addWidget(self.table)
         split.addWidget(waiting)
@@ -133,23 +137,7 @@ class RanksPanel(Panel):
         self._waiting = waiting
         self._step_names: tuple[str, ...] = ()
 
-    def has_data(self) -> bool:
-        analysis = self.document.analysis
-        return analysis is not None and len(analysis.active_devices) > 1
-
-    def refresh(self) -> None:
-        trace, analysis = self.document.trace, self.document.analysis
-        if trace is None or analysis is None:
-            return
-
-        def work() -> RankTables:
-            from viewer.statistics.ranks import rank_tables
-
-            return rank_tables(trace, analysis)
-
-        self.compute(work, self._show)
-
-    def _show(self, tables: RankTables) -> None:
+    def show_tables(self, tables: RankTables) -> None:
         self.table.set_frame(tables.ranks)
         self._step_names = tables.step_names
         known = Measure.WAIT in tables.map.measures
@@ -179,10 +167,7 @@ class RanksPanel(Panel):
         if step >= 0:
             self.document.select_step(step)
             device = ranks_of(analysis).run.device(cell.row)
-            frame = self.table.rows.frame
-            if frame is not None:
-                row = np.flatnonzero(frame["device"].to_numpy() == device)
-                self.table.select_frame_row(int(row[0]) if len(row) else -1)
+            self.table.select_first("device", device)
             self._show_waiting(device, self.document.steps[step].start, self.document.steps[step].end)
 
     def _select(self, row: int) -> None:

@@ -11,6 +11,7 @@ from parsers.model.late import dataclass
 from viewer.appearance.widgets import ElidedLabel, fill, horizontal
 from viewer.panels.charts.trend_chart import TrendChart, TrendPoint
 from viewer.panels.panel import Panel, tab
+from viewer.panels.table_panel import TablePanel
 from viewer.panels.tables.table_model import Column, Show, described
 from viewer.panels.tables.table_view import TableView
 from viewer.tables.rows.found import Steps
@@ -166,17 +167,16 @@ STEPS = (
 
 
 @tab
-class StepsPanel(Panel):
+class StepsPanel(TablePanel):
     """A row selects its step for the whole window."""
 
     title = "Steps"
     lacks = "No steps were found. Call profiler.step() after each of them, or put ranges around them."
     order = 50
+    columns = STEPS
 
     def build(self) -> None:
-        self.table = TableView(STEPS, "Steps")
-        self.tables = (self.table,)
-        self.column.addWidget(self.table)
+        super().build()
         self.table.chosen.connect(self.document.select_step)
         self.document.step_changed.connect(self.table.select_frame_row)
 
