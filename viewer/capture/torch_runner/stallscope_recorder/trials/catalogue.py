@@ -31,6 +31,8 @@ class Change:
     group = ""
     #: tried without being asked for
     usual = True
+    #: makes no sense where the program computes on the CPU
+    needs_gpu = False
     #: the ceiling that says what it can give at most
     ceiling = ""
     settle = SETTLE
@@ -140,6 +142,8 @@ class Changes:
         if name not in self._known:
             return "this recorder doesn't know it"
         try:
+            if self[name].needs_gpu and self._program.device != "cuda":
+                return "the program runs on the CPU"
             return self[name].can(self._program)
         except Exception as error:
             return first_line(error)

@@ -167,6 +167,5 @@ def _like(value: Any, made: Any) -> Any:
     return new
 
 
-NO_GPU = "the program runs on the CPU"
 LARGE_COPY = 1 << 20
 """Bytes from the GPU in one copy, from which page-locked memory is worth its allocation."""

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Dict, Optional, Tuple
 
 from ..catalogue import Change, change
-from ..program import NO_GPU, Program, torch_module
+from ..program import Program, torch_module
 from ..sites import Edit
 
 
@@ -70,11 +70,9 @@ class CompileReduceOverhead(Compiled):
     title = "torch.compile with CUDA graphs (reduce-overhead)"
     mode = "reduce-overhead"
     usual = False
+    needs_gpu = True
     first_settle = 12
     settle = 3
-
-    def can(self, program: Program) -> Optional[str]:
-        return NO_GPU if program.device != "cuda" else super().can(program)
 
     def at_step(self, program: Program) -> None:
         mark = getattr(torch_module().compiler, "cudagraph_mark_step_begin", None)

@@ -7,7 +7,7 @@ import inspect
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ..catalogue import START, Change, change
-from ..program import NO_GPU, Program, cores_of_rank
+from ..program import Program, cores_of_rank
 from ..sites import Edit
 
 
@@ -200,9 +200,7 @@ class PinMemory(LoaderStart):
     name = "pin-memory"
     title = "Load batches into pinned memory (pin_memory)"
     flag = "pin_memory"
-
-    def can(self, program: Program) -> Optional[str]:
-        return NO_GPU if program.device != "cuda" else super().can(program)
+    needs_gpu = True
 
 
 PREFETCH_TIMES = 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..catalogue import Change, change
-from ..program import LARGE_COPY, NO_GPU, Program, torch_module
+from ..program import LARGE_COPY, Program, torch_module
 from ..sites import Edit
 
 MIN_BYTES = 1 << 12
@@ -19,14 +19,13 @@ class NonBlocking(Change):
 
     name = "non-blocking"
     title = "Copy to the GPU asynchronously (non_blocking)"
+    needs_gpu = True
 
     def __init__(self) -> None:
         super().__init__()
         self._staging: Dict[Any, List[Tuple[Any, Any]]] = {}
 
     def can(self, program: Program) -> Optional[str]:
-        if program.device != "cuda":
-            return NO_GPU
         return None if "copy to the GPU" in program.seen else "the steps copy nothing to the GPU"
 
     def edits(self, program: Program) -> Tuple[Edit, ...]:
@@ -85,10 +84,9 @@ class PinnedReadBacks(Change):
 
     name = "pinned-read-backs"
     title = "Copy results into page-locked memory"
+    needs_gpu = True
 
     def can(self, program: Program) -> Optional[str]:
-        if program.device != "cuda":
-            return NO_GPU
         return (
             None if "large copy from the GPU" in program.seen else "the steps copy nothing large from the GPU"
         )

@@ -7,7 +7,7 @@ import importlib
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from ..catalogue import Change, change
-from ..program import NO_GPU, Program, torch_module
+from ..program import Program, torch_module
 
 WARM_CALLS = 3
 """Before recording, so that libraries have chosen their algorithms and taken their memory."""
@@ -23,6 +23,7 @@ class CudaGraph(Change):
     title = "Replay the model as a CUDA graph"
     group = "compile"
     usual = False
+    needs_gpu = True
     settle = 3
     first_settle = 6
 
@@ -31,8 +32,6 @@ class CudaGraph(Change):
         self._graphs: Dict[int, Dict[Any, Callable[..., Any]]] = {}
 
     def can(self, program: Program) -> Optional[str]:
-        if program.device != "cuda":
-            return NO_GPU
         if not program.models:
             return "no model with parameters was called"
         return "DistributedDataParallel needs a graph of its own" if program.parallel_models() else None

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, List, Optional, Tuple
 
 from ..catalogue import Change, change
-from ..program import NO_GPU, Program, mapped, torch_module
+from ..program import Program, mapped, torch_module
 from ..sites import Edit
 
 
@@ -77,12 +77,11 @@ class CudnnBenchmark(Change):
 
     name = "cudnn-benchmark"
     title = "Let cuDNN pick the fastest algorithms (cudnn.benchmark)"
+    needs_gpu = True
     first_settle = 4
 
     def can(self, program: Program) -> Optional[str]:
         torch = torch_module()
-        if program.device != "cuda":
-            return NO_GPU
         if torch.backends.cudnn.benchmark:
             return "cudnn.benchmark is on already"
         convolution = torch.nn.modules.conv._ConvNd

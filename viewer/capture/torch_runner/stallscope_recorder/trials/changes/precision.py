@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, List, Optional, Tuple
 
 from ..catalogue import Change, change
-from ..program import NO_GPU, Program, has_parameters_of, mapped, torch_module
+from ..program import Program, has_parameters_of, mapped, torch_module
 from ..sites import Edit
 
 
@@ -131,11 +131,10 @@ class Tf32(Change):
     name = "tf32"
     title = "Use TF32 tensor cores"
     group = "precision"
+    needs_gpu = True
 
     def can(self, program: Program) -> Optional[str]:
         torch = torch_module()
-        if program.device != "cuda":
-            return NO_GPU
         if torch.cuda.get_device_capability()[0] < 8:
             return "this GPU doesn't support TF32"
         if torch.get_float32_matmul_precision() != "highest" and torch.backends.cudnn.allow_tf32:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Iterable, Optional
 
 from ..catalogue import START, Change, change
-from ..program import NO_GPU, Program, cores_of_rank, torch_module
+from ..program import Program, cores_of_rank, torch_module
 from .constructed import workers_wanted
 
 
@@ -77,11 +77,10 @@ class CudaAllocConf(Change):
     title = "Use expandable memory segments (expandable_segments)"
     level = START
     usual = False
+    needs_gpu = True
     environment = MappingProxyType({"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"})
 
     def can(self, program: Program) -> Optional[str]:
-        if program.device != "cuda":
-            return NO_GPU
         return _set_already((*self.environment, "PYTORCH_ALLOC_CONF"))
 
 
@@ -107,11 +106,10 @@ class NcclStart(Change):
 
     level = START
     usual = False
+    needs_gpu = True
     ceiling = "no-collectives"
 
     def can(self, program: Program) -> Optional[str]:
-        if program.device != "cuda":
-            return NO_GPU
         if program.ranks < 2:
             return "there is only one rank"
         if "nccl" not in str(torch_module().distributed.get_backend()):
@@ -119,55 +117,15 @@ class NcclStart(Change):
         return _set_already(self.environment)
 
 
-@change
-class NcclTree(NcclStart):
-    """``NCCL_ALGO=Tree``."""
-
-    name = "nccl-tree"
-    title = "Use NCCL's tree algorithm (NCCL_ALGO)"
-    environment = MappingProxyType({"NCCL_ALGO": "Tree"})
+def _nccl(name: str, what: str, variable: str, value: str) -> None:
+    title, environment = "{} ({})".format(what, variable), MappingProxyType({variable: value})
+    change(type(name, (NcclStart,), {"name": name, "title": title, "environment": environment}))
 
 
-@change
-class NcclBuffer(NcclStart):
-    """``NCCL_BUFFSIZE``: 16 MiB, four times the usual."""
-
-    name = "nccl-buffer"
-    title = "Use larger NCCL buffers (NCCL_BUFFSIZE)"
-    environment = MappingProxyType({"NCCL_BUFFSIZE": "16777216"})
-
-
-@change
-class NcclChannels(NcclStart):
-    """``NCCL_MIN_NCHANNELS=16``."""
-
-    name = "nccl-channels"
-    title = "Use more NCCL channels (NCCL_MIN_NCHANNELS)"
-    environment = MappingProxyType({"NCCL_MIN_NCHANNELS": "16"})
-
-
-@change
-class NcclAvoidRecordStreams(NcclStart):
-    """``TORCH_NCCL_AVOID_RECORD_STREAMS=1``."""
-
-    name = "nccl-avoid-record-streams"
-    title = "Free collective buffers early (TORCH_NCCL_AVOID_RECORD_STREAMS)"
-    environment = MappingProxyType({"TORCH_NCCL_AVOID_RECORD_STREAMS": "1"})
-
-
-@change
-class NcclPriority(NcclStart):
-    """``TORCH_NCCL_HIGH_PRIORITY=1``."""
-
-    name = "nccl-high-priority"
-    title = "Run collectives on a high-priority stream (TORCH_NCCL_HIGH_PRIORITY)"
-    environment = MappingProxyType({"TORCH_NCCL_HIGH_PRIORITY": "1"})
-
-
-@change
-class NcclLowLatency(NcclStart):
-    """``NCCL_PROTO=LL128``."""
-
-    name = "nccl-low-latency"
-    title = "Use NCCL's low-latency protocol (NCCL_PROTO)"
-    environment = MappingProxyType({"NCCL_PROTO": "LL128"})
+_nccl("nccl-tree", "Use NCCL's tree algorithm", "NCCL_ALGO", "Tree")
+# 16 MiB, four times the usual
+_nccl("nccl-buffer", "Use larger NCCL buffers", "NCCL_BUFFSIZE", "16777216")
+_nccl("nccl-channels", "Use more NCCL channels", "NCCL_MIN_NCHANNELS", "16")
+_nccl("nccl-avoid-record-streams", "Free collective buffers early", "TORCH_NCCL_AVOID_RECORD_STREAMS", "1")
+_nccl("nccl-high-priority", "Run collectives on a high-priority stream", "TORCH_NCCL_HIGH_PRIORITY", "1")
+_nccl("nccl-low-latency", "Use NCCL's low-latency protocol", "NCCL_PROTO", "LL128")
