@@ -82,6 +82,13 @@ class _Said:
             )
 
     @property
+    def computers(self) -> int:
+        """How many computers; one that a number was printed straight before, as in "0node-a", is "node-a"."""
+        return sum(
+            (whole := host.lstrip("0123456789")) == host or whole not in self.hosts for host in self.hosts
+        )
+
+    @property
     def unfinished(self) -> list[int]:
         """Ranks that began a communicator and never said that they have it."""
         return sorted({rank for _, rank in self.started - self.completed})
@@ -121,7 +128,7 @@ def nccl_tables(text: str) -> Iterator[ResultTable]:
         yield _of_links(name, said)
     elif said.completed:
         columns = (ResultColumn("ranks"), ResultColumn("computers"))
-        rows = ((float(said.ranks), float(len(said.hosts))),)
+        rows = ((float(said.ranks), float(said.computers)),)
         yield ResultTable(f"{name}: {_counted(said.ranks, 'rank')}, connected", columns, rows)
 
 
@@ -164,7 +171,7 @@ def _of_links(name: str, said: _Said) -> ResultTable:
         for words, _, pairs, _ in rows
         if isinstance(pairs, float)
     )
-    who = f", {_counted(said.ranks, 'rank')} on {_counted(len(said.hosts), 'computer')}" if said.ranks else ""
+    who = f", {_counted(said.ranks, 'rank')} on {_counted(said.computers, 'computer')}" if said.ranks else ""
     columns = (
         ResultColumn("link"),
         ResultColumn("channels"),

@@ -12,15 +12,17 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.beside.printed_totals import (
     CODE,
     LINE,
+    LOADER,
     Awaited,
     Spent,
     Total,
     holding,
     importing,
+    loading,
     printed_totals,
 )
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
-from rules.terms import MAJORITY, Culprit, CulpritKind, SourceLine
+from rules.terms import MAJORITY, NEARLY_ALL, Culprit, CulpritKind, SourceLine
 from rules.wording.words import Headline, Words, listed, ours, short_place, shortened
 
 MAX_NAMED = 3
@@ -30,7 +32,13 @@ MAX_NAME = 40  # characters
 MAX_FIRST_CALLS = 2  # of a kind: a call that is made once or twice in a run belongs to its start or its end
 _LOADS = regex(
     r"waiting for data$|dataloader_next|val_next|get_train_batch|fetch_next_train_batch|DataLoader\w*\.__next__"
-    r"|_next_data\b"
+    r"|_next_data\b|enumerate\(DataLoader\)"
+)
+# of a step: such a range's own time is Python between operators, or the wait for the thread of the backward pass
+_PHASE = regex(
+    r"(?i)(?:[a-z]+[_. ])*"
+    r"(?:forward|backward|(?:profiler)?step|iter(?:ation)?|train(?:ing)?|infer(?:ence)?|epoch|batch|model|eval|loss)"
+    r"(?:[_. #*]\w*)*$"
 )
 _COPIES = regex(r"(?i:memcpy)|MemoryCopy|Copy(?:Device|Host)To")
 _MOVES_TO_GPU = regex(r"\.to\(|\.cuda\(|[\"']cuda|torch\.cuda\.|device_put\(")
@@ -83,6 +91,9 @@ How it decides
     may be the CPU's wait for the GPU, and the GPU's time is reported. Functions of Python
     that wait for locks, processes, the network or for time to pass are called waits. Where no function of Python has
     {percent(MIN_LEADING)} of the time itself, the innermost one that has {percent(MAJORITY)} with its calls is told.
+    PyTorch's DataLoader is told with what it calls, where that is {percent(MIN_LEADING)} of the CPU's time and as much
+    as any operator's own. Ranges named after a phase of a step, such as a backward pass, are not told for an operator.
+    A table that states the same rows again, grouped by shapes, counts once.
 
 What to try
     Make the longest row faster, or call it less often. A timeline tells what a table cannot: gaps and waiting.
@@ -102,8 +113,7 @@ When it is wrong
             return
         first = _first(main, spent)
         imports = importing(analysis.trace) if main.of is TimeOf.PROGRAM else 0.0
-        spread = main.of is TimeOf.PROGRAM and first.share < MIN_LEADING and first.awaits is None
-        around = holding(analysis.trace) if spread else ()
+        around = _around(analysis.trace, main, first)
         yield self.finding(
             analysis,
             headline=Headline(
@@ -149,10 +159,27 @@ def _may_wait(host: Spent, gpu: Spent) -> bool:
 
 
 def _first(main: Spent, spent: tuple[Spent, ...]) -> Total:
-    """The longest row that does not wait, where there is one, and where the GPU's own time tells what is waited for."""
+    """The longest row that does not wait, where there is one, and where the GPU's own time tells what is waited for.
+
+    Of the CPU's operators beside a GPU's also one that is no phase of a step, which holds operators.
+    """
     if main.of is TimeOf.CALLS and len(spent) == 1:
         return main.rows[0]
-    return next((row for row in main.rows if not row.waits), main.rows[0])
+    working = [row for row in main.rows if not row.waits]
+    if main.of is TimeOf.CPU and any(each.of is TimeOf.GPU for each in spent):
+        working = [row for row in working if not _PHASE.match(row.name)] or working
+    return working[0] if working else main.rows[0]
+
+
+def _around(trace: Trace, main: Spent, first: Total) -> tuple[Total, ...]:
+    """What holds much of the time with what it calls, the innermost first, where no row has as much itself."""
+    if main.of is TimeOf.PROGRAM:
+        return holding(trace) if first.share < MIN_LEADING and first.awaits is None else ()
+    loader = loading(trace) if main.of is TimeOf.CPU else None
+    if loader is None or loader.share < max(MIN_LEADING, first.share):
+        return ()
+    own = next((row.share for row in main.rows if row.name == loader.name), 0.0)
+    return (loader,) if own < NEARLY_ALL * loader.share else ()
 
 
 def _headline(
@@ -194,7 +221,8 @@ def _account(spent: Spent) -> str:
 
 def _with_what_it_calls(around: tuple[Total, ...]) -> list[str]:
     told = listed([_told(row, True) for row in around[:MAX_NAMED]])
-    return [f"With what they call, each inside the next: {told}."] if around else []
+    inside = ", each inside the next" if len(around) > 1 else ""
+    return [f"With what {'they call' if inside else 'it calls'}{inside}: {told}."] if around else []
 
 
 def _what_may_wait(main: Spent, spent: tuple[Spent, ...]) -> list[str]:
@@ -210,7 +238,7 @@ def _what_may_wait(main: Spent, spent: tuple[Spent, ...]) -> list[str]:
 
 def _others_like_it(spent: tuple[Spent, ...]) -> list[str]:
     tables = max(each.tables for each in spent)
-    return [f"There are {tables:,} such tables; those with the most time are told."] if tables > 1 else []
+    return [f"There are {tables:,} such tables; these figures are from the longest."] if tables > 1 else []
 
 
 def _told(row: Total, timed: bool) -> str:
@@ -221,7 +249,9 @@ def _told(row: Total, timed: bool) -> str:
 
 
 def _named(name: str) -> str:
-    """Without the folders of a function's file."""
+    """Without the folders of a function's file; PyTorch's DataLoader by who loads."""
+    if LOADER.match(name):
+        return "the DataLoader" if "SingleProcess" in name else "the wait for the DataLoader's workers"
     found = _WITH_FILE.fullmatch(name)
     return f"{found[1]} ({short_place(found[2])}:{found[3]})" if found else name
 

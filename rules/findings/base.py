@@ -65,7 +65,7 @@ class Need(Enum):
     PRINTED_TIMES = "no table of times that a profiler printed"
     INSIDE_KERNELS = "no kernel was measured from the inside"
     SAMPLED_STACKS = "no CPU stack samples"
-    CLOCKS = ours("no clocks were logged: open a $GpuMonitor log from the same time alongside it")
+    CLOCKS = ours("no clocks were logged: open an $GpuMonitor log from the same time alongside it")
     KERNEL_COUNTERS = ours("$CountersOfNvidia")
 
 

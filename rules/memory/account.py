@@ -146,7 +146,7 @@ class Shortage:
     failure: Failure
     allocated: int
     reserved: int
-    largest_hole: int
+    largest_hole: int  # 0 where it is not known
 
     @property
     def unused(self) -> int:
@@ -165,12 +165,21 @@ class Shortage:
 
 
 def shortages(account: DeviceMemory, reserved: int) -> tuple[Shortage, ...]:
-    """Every failed allocation of a device; ``reserved`` is what the allocator had when the snapshot was taken."""
+    """Every failed allocation of a device; ``reserved`` is what the allocator had when the snapshot was taken.
+
+    So are the holes: where memory was freed since an allocation failed, nobody knows those that it met.
+    """
     blocks = account.memory.blocks
     holes = blocks.size[(blocks.device == account.device) & (blocks.state == 0)]
     largest = int(holes.max()) if len(holes) else 0
+    freed = account.memory.allocations.end != AFTER
     return tuple(
-        Shortage(failure, account.at(failure.time), reserved, largest)
+        Shortage(
+            failure,
+            account.at(failure.time),
+            reserved,
+            0 if (account.alive(failure.time) & freed).any() else largest,
+        )
         for failure in account.memory.failures
         if failure.device == account.device
     )

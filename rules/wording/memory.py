@@ -33,7 +33,8 @@ def peak_sentence(summary: MemorySummary) -> str:
     history = summary.account.has_history
     most = ""
     if first is not None and (history or first is not Kind.OLDER):
-        held, of_what = kinds[first], str(first)
+        held = kinds[first]
+        of_what = "allocated before the recording" if first is Kind.OLDER else str(first)
         made = _made_in(summary.account, summary.peak_at, held) if first is Kind.UNKNOWN else None
         if made is not None:
             held = made.bytes

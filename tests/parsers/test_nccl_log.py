@@ -96,6 +96,22 @@ def test_lines_that_were_printed_into_one_another_are_read_as_far_as_they_go(tmp
     assert table.rows[0][1] == 1.0
 
 
+@pytest.mark.parametrize(
+    ("hosts", "computers"),
+    [
+        (("node", "0node"), "1 computer"),
+        (("0node", "1node"), "2 computers"),
+        (("node", "node0"), "2 computers"),
+    ],
+)
+def test_a_number_that_was_printed_before_a_name_makes_no_other_computer(
+    hosts: tuple[str, str], computers: str, tmp_path: Path
+) -> None:
+    done = "".join(line(COMMUNICATOR.format(rank, "COMPLETE"), host=host) for rank, host in enumerate(hosts))
+    (table,) = opened(tmp_path, done + line("Channel 00/0 : 0[0] -> 1[1] via P2P/IPC", host=hosts[0])).tables
+    assert table.title == f"NCCL, 2 ranks on {computers}: GPU to GPU (P2P)"
+
+
 def test_a_log_that_tells_nothing_of_ranks_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="does not say how its ranks are connected"):
         opened(tmp_path, line("Bootstrap : Using eth0:10.0.0.1<0>"))

@@ -101,7 +101,10 @@ def test_what_was_held_before_and_freed_meanwhile_is_older_whatever_freed_it(tmp
     snapshot.event("alloc", 0, 8 * MB, 10, FORWARD)
     snapshot.event("free_requested", 200 * MB, 100 * MB, 20, OWN)
     snapshot.event("free_completed", 200 * MB, 100 * MB, 20, OWN)
-    assert verdict_of(written(tmp_path, snapshot)) == "Memory peaks at 113 MB, 93 % of it before recording"
+    assert (
+        verdict_of(written(tmp_path, snapshot))
+        == "Memory peaks at 113 MB, 93 % of it allocated before the recording"
+    )
 
 
 @pytest.mark.parametrize("recorded", [False, True])
@@ -302,6 +305,24 @@ def test_why_memory_ran_out_is_told_on_both_sides(
     (found,) = diagnose(written(tmp_path, snapshot_that_fails(asked, hole, free))).findings
     assert says in found.explanation
     assert any("expandable_segments" in each for each in found.advice) is (says == "fragmented")
+
+
+@pytest.mark.parametrize("freed_since", [False, True])
+def test_pieces_that_came_free_after_the_failure_are_not_told_as_those_it_met(
+    tmp_path: Path, freed_since: bool
+) -> None:
+    snapshot = snapshot_that_fails(41 * MB, 10 * MB, 5 * MB)
+    if freed_since:
+        for index in range(3):
+            snapshot.event("free_requested", index * 1024 * MB, 25 * MB, 40 + index)
+            snapshot.event("free_completed", index * 1024 * MB, 25 * MB, 40 + index)
+        snapshot.segments.clear()
+        for index in range(3):
+            snapshot.segment(index * 1024 * MB, (35 * MB, False))
+        snapshot.segment(3 * 1024 * MB, (25 * MB, True), (10 * MB, False))
+    (found,) = diagnose(written(tmp_path, snapshot)).findings
+    assert "41.9 MB of it unused" in found.explanation
+    assert ("the largest piece" in found.explanation) is not freed_since
 
 
 @pytest.mark.parametrize(("failed_us", "start"), [(30, 0), (4_000, 3_742_000)])

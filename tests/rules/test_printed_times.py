@@ -129,6 +129,105 @@ def test_small_shares_are_too_rounded_to_tell_the_whole(stated: float, share: st
     assert share in told(of("ms", TimeOf.CPU, ("aten::mm", 40.0, stated)))[1]
 
 
+TORCH = (
+    "Name",
+    "Self CPU %",
+    "Self CPU",
+    "CPU total %",
+    "CPU total",
+    "Self CUDA",
+    "Self CUDA %",
+    "# of Calls",
+)
+
+
+def of_torch(*rows: tuple[str, float, float, float], shapes: bool = False) -> ResultTable:
+    """Rows of torch.profiler: name, ms of the CPU, with what it calls, and of the GPU, of 100 ms each."""
+    made: list[tuple[Cell, ...]] = [
+        (name, own, own, whole, whole, gpu, gpu, 10.0, *(("[[2, 2]]",) if shapes else ()))
+        for name, own, whole, gpu in rows
+    ]
+    header = (*TORCH, *(("Input Shapes",) if shapes else ()))
+    units = ("", "%", "ms", "%", "ms", "ms", "%", "", "")
+    columns = tuple(
+        ResultColumn(title.removesuffix(" %"), unit) for title, unit in zip(header, units, strict=False)
+    )
+    return ResultTable("Operators", columns, tuple(made), totals=totals_of(header, made))
+
+
+OPERATORS = (("aten::mm", 40.0, 40.0, 60.0), ("aten::add", 20.0, 20.0, 40.0))
+
+
+@pytest.mark.parametrize(
+    ("again", "whole"),
+    [
+        (OPERATORS, "100 ms"),
+        ((*OPERATORS, ("aten::relu", 30.0, 30.0, 0.0)), "100 ms"),
+        (
+            (("aten::mm", 20.0, 20.0, 0.0), ("other::a", 20.0, 20.0, 0.0), ("other::b", 1.0, 1.0, 0.0)),
+            "200 ms",
+        ),
+    ],
+)
+def test_the_same_rows_grouped_by_shapes_count_once(
+    again: tuple[tuple[str, float, float, float], ...], whole: str
+) -> None:
+    _, account = told(of_torch(*OPERATORS), of_torch(*again, shapes=True))
+    assert f"The CPU worked for {whole} in all" in account
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("backward_pass", "The CPU works for 100 ms, the GPU for 50.0 ms"),
+        ("Optimizer.step#SGD.step", "The CPU works for 100 ms, the GPU for 50.0 ms"),
+        ("ProfilerStep*", "The CPU works for 100 ms, the GPU for 50.0 ms"),
+        ("aten::batch_norm", "40 % of the CPU's time is in aten::batch_norm"),
+        ("MyFunction", "40 % of the CPU's time is in MyFunction"),
+    ],
+)
+def test_a_phase_of_a_step_is_not_told_for_an_operator(name: str, title: str) -> None:
+    cpu = of("ms", TimeOf.CPU, (name, 40.0, 40.0), ("aten::add", 10.0, 10.0))
+    assert told(cpu, of("ms", TimeOf.GPU, ("gemm", 50.0, 100.0)))[0] == title
+
+
+def test_a_phase_of_a_step_is_told_where_no_gpu_is_compared_with_it() -> None:
+    assert (
+        told(of("ms", TimeOf.CPU, ("train_step", 40.0, 40.0)))[0] == "40 % of the CPU's time is in train_step"
+    )
+
+
+LOADER = "enumerate(DataLoader)#_{}DataLoaderIter._..."
+
+
+@pytest.mark.parametrize(
+    ("loader", "own", "title"),
+    [
+        ("SingleProcess", 10.0, "41 % of the CPU's time is in the DataLoader, with what it calls"),
+        ("SingleProcess", 36.0, "41 % of the CPU's time is in the DataLoader, with what it calls"),
+        ("SingleProcess", 37.0, "37 % of the CPU's time is in the DataLoader"),
+        ("MultiProcessing", 41.0, "41 % of the CPU's time is in the wait for the DataLoader's workers"),
+    ],
+)
+def test_the_loader_is_told_with_what_it_calls(loader: str, own: float, title: str) -> None:
+    said, account = told(of_torch((LOADER.format(loader), own, 41.0, 0.0), ("aten::mm", 35.0, 35.0, 1.0)))
+    assert said == title
+    assert ("With what it calls: 41 % in the DataLoader" in account) is title.endswith("calls")
+
+
+@pytest.mark.parametrize(("whole", "is_told"), [(40.0, True), (39.0, False)])
+def test_a_loader_that_takes_less_than_an_operator_is_not_told_first(whole: float, is_told: bool) -> None:
+    rows = (LOADER.format("SingleProcess"), 10.0, whole, 0.0), ("aten::mm", 40.0, 40.0, 1.0)
+    assert ("DataLoader" in told(of_torch(*rows))[0]) is is_told
+
+
+@pytest.mark.parametrize(("whole", "is_told"), [(20.0, True), (19.0, False)])
+def test_a_loader_that_takes_little_is_not_told_first(whole: float, is_told: bool) -> None:
+    rows = [(f"aten::op{number}", 10.0, 10.0, 1.0) for number in range(9)]
+    name = LOADER.format("SingleProcess")
+    assert ("DataLoader" in told(of_torch((name, 5.0, whole, 0.0), *rows))[0]) is is_told
+
+
 def test_ranges_around_everything_are_no_rows() -> None:
     title, _ = told(of("us", TimeOf.GPU, ("training step", 55_000.0, 22_642.0), ("gemm", 40.0, 50.0)))
     assert title == "50 % of the GPU's time is in gemm"
@@ -146,7 +245,7 @@ def test_rows_of_one_name_are_added_up_and_runs_with_the_same_columns_are_not() 
     [
         (
             (3.07,),
-            "all: 100 % in gemm (3.07 ms). There are 2 such tables; those with the most time are told.",
+            "all: 100 % in gemm (3.07 ms). There are 2 such tables; these figures are from the longest.",
         ),
         ((3.12,), "There are 2 such tables"),
         ((3.0, 1.0), "There are 3 such tables"),
@@ -218,7 +317,8 @@ def test_where_no_function_takes_much_itself_the_innermost_around_most_of_the_ti
     around = ("fit (t.py:9)", 0.1, 8.0), ("__getitem__ (d.py:3)", 1.0, inside)
     found, account = told(profile(("main (t.py:1)", 0.0, 9.5), *around, ("step (a.py:1)", own, own)))
     assert found == title
-    assert ("each inside the next: " in account) is ("with what it calls" in title)
+    assert ("With what " in account) is ("with what it calls" in title)
+    assert ("each inside the next: " in account) is (inside == 5.0 and own < 2.0)
     assert "main" not in account
 
 

@@ -39,7 +39,7 @@ class BenchmarkText(Parser):
     files = "output of nccl-tests and torch.utils.benchmark"
     suffixes = (".txt", ".log")
     priority = 65
-    version = 4
+    version = 5
 
     def recognises(self, source: Source) -> bool:
         text = source.head.decode("utf-8", "replace")

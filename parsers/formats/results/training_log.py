@@ -105,7 +105,7 @@ class TrainingLog(Parser):
     files = "logs with the time of each iteration: timm, torchvision, detectron2, Megatron, tqdm and others"
     suffixes = (".log", ".txt", ".out")
     priority = 66
-    version = 2
+    version = 3
 
     def recognises(self, source: Source) -> bool:
         texts = [each.decode("utf-8", "replace") for each in source.printed]

@@ -26,6 +26,7 @@ MIN_STATED = 2.0  # percent: of a smaller share, rounding hides too much to tell
 SAME_SUM = 0.02  # of it: one table printed in two orders, or with fewer rows
 WITH_CALLS = "With what it calls"
 LINE, CODE = "Line", "Code"
+LOADER = regex(r"enumerate\(DataLoader\)#")  # as torch.profiler names the next batch
 _IMPORTS = regex(r"_find_and_load \(<frozen importlib\._bootstrap>")
 _WAITS = regex(
     r"(?:cuda|cu|hip)\w*Synchronize|(?:cuda|cu|hip)Memcpy\w*|(?:cuda|cu|hip)EventQuery|aten::item"
@@ -165,6 +166,32 @@ def holding(trace: Trace) -> tuple[Total, ...]:
     return ()
 
 
+@derived
+def loading(trace: Trace) -> Total | None:
+    """The DataLoader in a table of torch.profiler, with the operators that it calls; None where none was printed."""
+    rows = (
+        (str(name), share, ns, calls)
+        for table in trace.tables
+        for name, share, ns, calls in zip(
+            table.column("Name"),
+            table.column("CPU total"),
+            _in_ns(table, "CPU total"),
+            table.column("# of Calls"),
+            strict=False,
+        )
+        if isinstance(share, float) and isinstance(calls, float) and LOADER.match(str(name))
+    )
+    longest = max(rows, key=lambda row: row[1], default=None)
+    return None if longest is None else Total(longest[0], longest[2], longest[1] / 100.0, longest[3])
+
+
+def _in_ns(table: ResultTable, name: str) -> list[float]:
+    """The cells of the first column of this name with times, in ns; 0 for those that hold none."""
+    timed = (at for at, each in enumerate(table.columns) if each.name == name and each.unit in TIMES)
+    place = next(timed, -1)
+    return [_number(row, place) * _factor_of(table, place) for row in table.rows] if place >= 0 else []
+
+
 def _spent(table: ResultTable, totals: Totals) -> Spent | None:
     rows = list(_rows(table, totals))
     printed = sum(ns for _, ns, *_ in rows)
@@ -193,11 +220,17 @@ def _of(of: TimeOf, whole: float, rows: list[_Row]) -> Spent:
 
 
 def _joined(of: TimeOf, parts: list[Spent]) -> Spent:
-    """Kernels and copies, which are printed apart."""
-    if len(parts) == 1:
-        return parts[0]
-    rows = [(row.name, row.ns, 0.0, row.calls, row.longest) for part in parts for row in part.rows]
-    return _of(of, sum(part.ns for part in parts), rows)
+    """Kernels and copies, which are printed apart; what another table groups by shapes as well is stated once more."""
+    apart: list[Spent] = []
+    for part in sorted(parts, key=lambda each: -sum(row.ns for row in each.rows)):
+        known = {row.name for each in apart for row in each.rows}
+        again = sum(row.ns for row in part.rows if row.name in known)
+        if again < MAJORITY * sum(row.ns for row in part.rows):
+            apart.append(part)
+    if len(apart) == 1:
+        return apart[0]
+    rows = [(row.name, row.ns, 0.0, row.calls, row.longest) for part in apart for row in part.rows]
+    return _of(of, sum(part.ns for part in apart), rows)
 
 
 def _rows(table: ResultTable, totals: Totals) -> Iterator[_Row]:
