@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from functools import cache
 
 from parsers.helper_process import end_with
 from parsers.model import Progress
@@ -55,16 +56,21 @@ def _said(done: int, count: int) -> str:
 
 
 def _reduced(wanted: Wanted) -> Reduced:
-    """What a process of the pool does; nobody looks for garbage again in what the first recording made it load.
+    """What a process of the pool does."""
+    reduced = reduce_rank(wanted)
+    _leave_what_was_loaded()
+    return reduced
+
+
+@cache
+def _leave_what_was_loaded() -> None:
+    """Nobody looks for garbage again in what the first recording made the process load.
 
     What a rank leaves is freed at once but for some 200 objects that hold one another: these are looked for less often.
     """
-    reduced = reduce_rank(wanted)
-    if not gc.get_freeze_count():
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(_COLLECT_AFTER)
-    return reduced
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER)
 
 
 def _reduce_in_pool(
