@@ -10,10 +10,11 @@ from parsers.model import EventKind, Trace
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import complement, length, subtract, union
-from rules.analysis.cpu.cpu_time import CpuTime, Shares, cpu_time
+from rules.analysis.cpu.cpu_time import CpuTime, Shares, cpu_time, cpu_time_beside_calls
 from rules.analysis.idle.threads import ThreadActivity
 from rules.analysis.names.regions import is_loader
 from rules.analysis.names.software import software_of
+from rules.analysis.recording.completeness import completeness_of
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, remedy, rule
 from rules.losses.cpu_work import MAX_NAMED, MIN_NAMED, Products, named_shares, own_lines, products_of
 from rules.remedies.cpu_work import ALL_CORES, FEWER_THREADS, LARGE_OPERATORS, SINGLE_PRECISION
@@ -37,7 +38,7 @@ _RECORD_THE_GPU = remedy(
     code=_CODE,
 )
 _RECORD_WHAT_IT_STARTED = remedy(
-    "Record what the GPU ran as well: the times here are only those of launching its work and waiting for it.",
+    "Record what the GPU ran as well: of its work, the times here are only those of launching it and waiting for it.",
     "Leave out the first steps: a first call loads code, and may try several kernels.",
     code=_CODE,
 )
@@ -64,7 +65,7 @@ class CpuRecording(Rule):
     needs = frozenset({Need.CPU_EVENTS})
     explanation = f"""
 What it found
-    The recording contains CPU work and no GPU work: neither kernels nor calls that launch any.
+    The recording contains CPU work and no GPU work: no kernels, and mostly no calls that launch any.
 
 Why it costs time
     It does not. Nothing waits for a GPU here; the time is what the CPU runs.
@@ -76,9 +77,10 @@ How it decides
     frame, otherwise to the innermost operator, which also takes precedence over regions if one takes longer than any
     of them. Anything with at least {percent(MIN_NAMED)} of that time is named, and next to regions also operators
     and the user's own functions; so is time in which nothing recorded runs, if that is {percent(MIN_SILENCE)} of
-    the time. With shapes, it reports how fast matrices are multiplied. If what was recorded takes less than
-    {percent(MIN_BUSY)} of the time, recording the GPU as well comes first. TensorFlow's timelines draw operators that
-    run at once in rows, which are no threads: of these, each operator's share of the time of all is told.
+    the time. Calls to the driver are named as well. With shapes, it reports how fast matrices are multiplied. If what
+    was recorded takes less than {percent(MIN_BUSY)} of the time, recording the GPU as well comes first. TensorFlow's
+    timelines draw operators that run at once in rows, which are no threads: of these, each operator's share of the time
+    of all is told.
 
 What to try
     Use all cores, a shorter number format and torch.compile; or fewer threads, if slow products have hardly anything
@@ -86,13 +88,13 @@ What to try
     the GPU as well.
 
 When it is wrong
-    If the GPU was working but was not recorded, and no operator shows it. A recording of many calls without their
-    kernels is recognised: the calls that launch kernels are recorded then. So is a file that was cut off before the
-    kernels.
+    If the GPU was working but was not recorded, and no operator shows it. A recording of calls without their kernels
+    is recognised: the calls that launch kernels are recorded then. A file that was cut off before the kernels is not
+    judged.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
-        trace, time = analysis.trace, cpu_time(analysis)
+        trace, time = analysis.trace, cpu_time(analysis) or cpu_time_beside_calls(analysis)
         if trace.quality.operators_lie_in_rows and not len(trace.gpu_operations):
             yield self._of_rows(analysis)
             return
@@ -117,7 +119,10 @@ When it is wrong
             unknown = "Whether a GPU worked meanwhile."
         elif time.starts_gpu_work:
             headline = Headline(
-                "A GPU worked, and only the CPU was recorded", _largest(trace, longest, analysis)
+                "The GPU's records are missing, and only the CPU's are here"
+                if completeness_of(trace).launches
+                else "A GPU worked, and only the CPU was recorded",
+                _largest(trace, longest, analysis),
             )
             advice = _RECORD_WHAT_IT_STARTED
             unknown = "What the GPU ran, and for how long."
@@ -134,6 +139,7 @@ When it is wrong
             headline=headline,
             account=_account(trace, longest, time.busy_ns, analysis.window_ns)
             + _of_the_others(time, kind)
+            + _of_calls(time)
             + (_of_products(time) if computes else "")
             + _of_own_lines(analysis, time)
             + _of_silence(time.activity, time.window)
@@ -261,6 +267,12 @@ def _of_the_others(time: CpuTime, kind: CulpritKind) -> str:
     told = named_shares(time.trace, time.shares(column), time.window_ns)
     what = "Its longest operators are" if of_operators else "Its regions are"
     return f" {what} {told}." if told else ""
+
+
+def _of_calls(time: CpuTime) -> str:
+    """Which calls to the driver take the time, in a sentence; empty without any that matter."""
+    told = named_shares(time.trace, time.shares(time.activity.calls), time.window_ns)
+    return f" Calls to the driver are part of this: {told}." if told else ""
 
 
 def _of_own_lines(analysis: Analysis, time: CpuTime) -> str:

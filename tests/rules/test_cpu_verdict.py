@@ -129,7 +129,7 @@ def test_functions_of_the_program_are_told_beside_operators_and_those_of_librari
 
 
 @pytest.mark.parametrize(
-    ("launches", "said"), [(0, "No GPU activity was recorded"), (30, "30 launches and no kernel")]
+    ("launches", "said"), [(0, "No GPU activity was recorded"), (30, "The GPU's records are missing")]
 )
 def test_lost_records_are_told_before_a_peak_of_memory(launches: int, said: str) -> None:
     trace = TinyTrace()
@@ -138,6 +138,25 @@ def test_lost_records_are_told_before_a_peak_of_memory(launches: int, said: str)
         trace.call(number * 100, number * 100 + 5, "cudaLaunchKernel")
     built = trace.build()
     assert said in verdict(Analysis(built), diagnose(built))
+
+
+@pytest.mark.parametrize("launches", [0, 30])
+def test_what_the_cpu_runs_is_told_also_where_the_gpu_s_records_are_missing(launches: int) -> None:
+    trace = TinyTrace()
+    for number in range(10):
+        trace.op(1_000 * number, 1_000 * number + 700, "aten::normal_")
+        trace.op(1_000 * number + 700, 1_000 * (number + 1), "aten::copy_")
+    for number in range(launches):
+        trace.call(710 + 300 * number, 750 + 300 * number, "cudaLaunchKernel")
+    trace.call(9_720, 9_990, "cudaMemcpyAsync") if launches else None
+    said = told(trace)
+    lost = "The GPU's records are missing, and only the CPU's are here: 70 % in aten::normal_"
+    assert (said.title == lost) is bool(launches)
+    assert "70 % in aten::normal_" in said.explanation
+    assert ("Calls to the driver are part of this: cudaLaunchKernel (12 %)" in said.explanation) is bool(
+        launches
+    )
+    assert any("of its work, the times here" in advice for advice in said.advice) is bool(launches)
 
 
 def test_activities_without_times_are_not_called_a_recording_without_a_gpu() -> None:

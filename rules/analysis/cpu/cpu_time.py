@@ -94,7 +94,9 @@ class CpuTime:
 
     @cached_property
     def starts_gpu_work(self) -> bool:
-        """Whether operators show that a GPU worked, which was not recorded."""
+        """Whether operators, or calls to the driver, show that a GPU worked, which was not recorded."""
+        if len(self.activity.of_kind(EventKind.API)):
+            return True
         names = distinct_values(self.trace.events.name[self._operators]).tolist()
         return bool(self.trace.quality.operators_of_an_unrecorded_gpu) or any(
             _OF_A_GPU.search(name) and name != _ASKS_ON_ANY_DEVICE
@@ -356,15 +358,24 @@ def cpu_time(analysis: Analysis) -> CpuTime | None:
     return _busiest(analysis, range(len(analysis.threads.keys)))
 
 
+def cpu_time_beside_calls(analysis: Analysis) -> CpuTime | None:
+    """The same where calls to the driver were recorded, and nothing of what they launched; None for others."""
+    if not (analysis.trace.events.kind == EventKind.API).any():
+        return None
+    return _busiest(analysis, range(len(analysis.threads.keys)), with_calls=True)
+
+
 def cpu_time_of_rank(analysis: Analysis, rank: int | None) -> CpuTime | None:
     """The same of the busiest thread of one rank."""
     wanted = -1 if rank is None else rank
     return _busiest(analysis, [index for index, key in enumerate(analysis.threads.keys) if key[0] == wanted])
 
 
-def _busiest(analysis: Analysis, among: Sequence[int]) -> CpuTime | None:
+def _busiest(analysis: Analysis, among: Sequence[int], with_calls: bool = False) -> CpuTime | None:
     trace, threads, window = analysis.trace, analysis.threads, analysis.window
-    if len(trace.gpu_operations) or (trace.events.kind == EventKind.API).any() or is_cut(trace):
+    if len(trace.gpu_operations) or is_cut(trace):
+        return None
+    if not with_calls and (trace.events.kind == EventKind.API).any():
         return None
     if trace.quality.operators_lie_in_rows:
         return None
