@@ -96,11 +96,11 @@ def test_one_rank_s_recording_does_not_tell_transfer_from_waiting() -> None:
     assert "record every rank" in found.cannot_tell
 
 
-def group_of_four(ranks: int) -> list[Finding]:
+def group_of_four(ranks: int, merged: bool = False) -> list[Finding]:
     trace = TinyTrace()
     for index in range(4):
         for rank in range(ranks):
-            trace.rank, trace.shift = rank, 1000.0 * index
+            trace.rank, trace.shift = None if merged else rank, 1000.0 * index
             trace.step(0, 1000, f"ProfilerStep#{index}")
             trace.operation(0, 500 + 20 * rank, "sm90_gemm", 0, device=rank)
             trace.collective(600, 990, 590, device=rank)
@@ -109,9 +109,10 @@ def group_of_four(ranks: int) -> list[Finding]:
     ]
 
 
+@pytest.mark.parametrize("merged", [False, True], ids=["a file each", "one file of all"])
 @pytest.mark.parametrize(("ranks", "missing"), [(4, False), (3, True)])
-def test_ranks_that_were_not_recorded_are_said_to_be_missing(ranks: int, missing: bool) -> None:
-    (found,) = group_of_four(ranks)
+def test_ranks_that_were_not_recorded_are_said_to_be_missing(ranks: int, missing: bool, merged: bool) -> None:
+    (found,) = group_of_four(ranks, merged)
     assert ("the run has 4 ranks, and only 3 are open" in found.cannot_tell) is missing
     assert found.confidence == ("medium" if missing else "high")
     assert "waiting for other ranks included" not in found.explanation

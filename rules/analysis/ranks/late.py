@@ -190,10 +190,15 @@ class Ranks(Generic[RunType]):
 
     @property
     def unrecorded(self) -> str:
-        """ "the run has 4 ranks, and 3 are here"; empty where all ranks were recorded."""
-        kinds, here = self.run.meetings.kinds, len({row.member for row in self.run.rows})
-        needed = max(self.run.world_size, max((kind.group_size for kind in kinds), default=0))
-        return f"the run has {needed:,} ranks, and only {here:,} are open" if needed > here > 0 else ""
+        """ "the run has 4 ranks, and only 3 are open"; empty where all ranks were recorded.
+
+        One file may hold several: each of their GPUs takes part in collectives.
+        """
+        meetings = self.run.meetings
+        here = max(len({row.member for row in self.run.rows}), len(meetings.with_collectives))
+        needed = max(self.run.world_size, max((kind.group_size for kind in meetings.kinds), default=0))
+        are = "is" if here == 1 else "are"
+        return f"the run has {needed:,} ranks, and only {here:,} {are} open" if needed > here > 0 else ""
 
     @cached_property
     def clock_error(self) -> I64:
