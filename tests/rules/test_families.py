@@ -12,6 +12,13 @@ from rules.analysis.names.families import Family, classify
 from tests.opened import opened
 
 NAMES = [
+    (
+        "void moe::dev::routing::routingIndicesCoopKernel<KernelParams<TopKExpertSelect<SoftmaxPostprocess> > >(P)",
+        Family.SORT,
+        None,
+        None,
+    ),
+    ("softmax_warp_forward", Family.SOFTMAX, None, None),
     ("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT", Family.GEMM, True, "bf16"),
     ("nvjet_tst_192x192_64x4_2x1_v_bz_coopB_bias_TNN", Family.GEMM, True, "bf16"),
     ("nvjet_hsh_128x256_64x4_2x1_v_bz_TNT", Family.GEMM, True, "fp16"),

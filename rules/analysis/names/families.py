@@ -111,6 +111,7 @@ _FAMILIES = (
         r"(layer|batch|group|instance|rms)_?norm|gammabeta|\bbn_(fw|bw)|rowwisemoments|welford(?!ops)|"
         r"norm_(fwd|bwd)|ln_(fwd|bwd)|t5layernorm|miopenbatchnorm|add_rmsnorm|fused_add_norm",
     ),
+    (Family.SORT, r"moe::dev::routing|routingindices"),  # the softmax of its scores is a parameter
     (Family.SOFTMAX, r"soft_?max"),
     (
         Family.CONVOLUTION,
