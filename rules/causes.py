@@ -87,8 +87,8 @@ def in_order(analysis: Analysis, plan: Plan, findings: Sequence[Finding]) -> Ord
         order += mine
         causes.append(Cause(fix, places, partial))
     order += beside
-    first = leading(analysis, order)
     is_no_run = subject_of(analysis) is not None
+    first = leading(analysis, order) or (None if is_no_run else _limit(order))
     recorded = [each for each in beside if is_no_run and each.category is Category.WHAT_WAS_RECORDED]
     front = [*recorded, *([first] if first is not None and first not in recorded else [])]
     return _moved(order, causes, front)
@@ -112,6 +112,11 @@ def leading(analysis: Analysis, findings: Sequence[Finding]) -> Finding | None:
     if problem is not None and is_small_beside_computing(analysis, problem):
         return next((each for each in findings if _says_what_computes(analysis, each)), problem)
     return problem
+
+
+def _limit(findings: Sequence[Finding]) -> Finding | None:
+    """That the GPU is the limit: what the first sentence is about where nothing is accused."""
+    return next((each for each in findings if each.category is Category.GPU_BOUND), None)
 
 
 def first_problem(findings: Sequence[Finding]) -> Finding | None:

@@ -63,8 +63,11 @@ def ranked(findings: Iterable[Finding]) -> list[Finding]:
 def weight(finding: Finding) -> float:
     """The share of the window that it could give back; of idle time without a known cause, the share that it is.
 
-    Of operators that are slow by themselves half: for some there is no faster kernel.
+    Of operators that are slow by themselves half: for some there is no faster kernel. What is said of a profiled kernel
+    as information gives nothing: such kernels stay in the order of their time.
     """
+    if finding.kernel is not None and finding.severity is Severity.INFO:
+        return 0.0
     if finding.category is Category.SLOW_OPERATOR:
         return finding.share * OF_SLOW_OPERATORS
     if finding.category is not Category.UNEXPLAINED_IDLE or not finding.window_ns:

@@ -342,5 +342,5 @@ def _made(analysis: Analysis) -> Replay:
         return Replay(analysis, None, "the recorded times of CPU, GPU or ranks contradict one another")
     replay = Replay(analysis, program)
     if replay.error > MAX_ERROR:
-        return Replay(analysis, program, f"the replay misses the recorded time by {replay.error:.1%}")
+        return Replay(analysis, program, f"the replay misses the recorded time by {percent(replay.error)}")
     return replay

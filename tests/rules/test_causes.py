@@ -377,6 +377,18 @@ def test_what_the_fix_of_the_first_problem_gives_decides_whether_a_longer_wait_l
     assert leading(ran, [first, wait]) is (wait if leads else first)
 
 
+@pytest.mark.parametrize(
+    ("accused", "first"), [(Severity.LOW, "gpu-bound"), (Severity.MEDIUM, "synchronisation")]
+)
+def test_the_limit_comes_first_where_nothing_else_is_accused(
+    accused: Severity, first: str, analysis: Analysis
+) -> None:
+    bound = replace(finding(Category.GPU_BOUND, 0.0), severity=Severity.INFO, rule="gpu-bound")
+    wait = replace(finding(Category.SYNCHRONIZATION, 0.3), severity=accused, rule="synchronisation")
+    told = in_order(analysis, Plan(replay_of(analysis)), [wait, bound]).findings
+    assert told[0].rule == first
+
+
 def test_what_is_small_beside_computing_comes_after_it() -> None:
     def body(trace: TinyTrace, _: int) -> None:
         trace.operation(20, 990, "gemm", 0)

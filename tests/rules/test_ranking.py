@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rules.analysis.analysis import Analysis
 from rules.causes import leading
-from rules.findings.base import Category, Finding, severity_of
+from rules.findings.base import Category, Finding, Severity, severity_of
 from rules.ranking import ranked, weight
 from rules.remedies.remedy import Remedy
 from rules.wording.words import Headline
@@ -60,6 +60,16 @@ def test_kernels_and_lesser_severities_do_not_come_before_it() -> None:
     for category, ceiling in ((Category.MEMORY_BOUND_KERNELS, 300), (Category.ALLOCATOR, 149)):
         assert order(finding(category, ceiling), finding(LAUNCH, 160 * 2))[0] == (LAUNCH, 320)
     assert order(finding(LAUNCH, 160), finding(Category.ALLOCATOR, 149))[0] == (LAUNCH, 160)
+
+
+def test_profiled_kernels_that_only_inform_stay_in_the_order_of_their_time() -> None:
+    long, short = (
+        replace(finding(Category.MEMORY_BOUND, ceiling), kernel=name, severity=Severity.INFO)
+        for name, ceiling in (("long", 0), ("short", 2))
+    )
+    assert [each.kernel for each in ranked([long, short])] == ["long", "short"]
+    accused = replace(short, kernel="accused", severity=Severity.LOW)
+    assert [each.kernel for each in ranked([long, short, accused])] == ["accused", "long", "short"]
 
 
 def test_everything_else_is_told_by_size() -> None:
