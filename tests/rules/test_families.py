@@ -325,6 +325,10 @@ def test_libraries_of_experts_and_custom_all_reduces_communicate(name: str) -> N
         ("void transformer_engine::transpose_optimized_kernel<fp8e4m3, 8>(int)", Family.COPY_CAST),
         ("void cast_transpose_fused_kernel<__nv_fp8_e4m3>(int)", Family.COPY_CAST),
         ("void moe_permute_kernel<bf16>(int)", Family.EMBEDDING),
+        ("cupy_inclusive_batch_scan_kernel", Family.SORT),
+        ("cupy_add_scan_blocked_sum_kernel", Family.SORT),
+        ("void exclusive_scan<float, 256>(float*)", Family.SORT),
+        ("scanline_fill", Family.OTHER),
         ("void permute_kernel<float>(int)", Family.LAYOUT),
         (
             "std::enable_if<(((8)>(0)))&&ok, void>::type vllm::fused_add_rms_norm_kernel<half>(int)",

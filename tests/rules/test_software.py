@@ -8,10 +8,12 @@ import pytest
 
 from parsers.model import TraceInput
 from rules import Finding, diagnose
+from rules.analysis.analysis import Analysis
 from rules.analysis.names.host_language import Audience, program_of
 from rules.analysis.names.software import is_compiled, software_of
 from rules.findings.base import Category
-from tests.rules.builder import TinyTrace, steps
+from rules.fixes.plan import make_plan
+from tests.rules.builder import TinyTrace, repeated, steps
 
 
 def named(*names: str) -> TinyTrace:
@@ -104,6 +106,25 @@ def test_a_program_of_arrays_is_python_but_hears_nothing_of_torch() -> None:
     assert "Python" in said
     assert "torch" not in said
     assert "DataLoader" not in said
+
+
+@pytest.mark.parametrize(
+    ("kernel", "title"),
+    [
+        ("cupy_multiply__float64", "Fuse neighbouring kernels"),
+        ("void scale_all<double>(double*)", "Fuse neighbouring kernels"),
+        ("void at::native::vectorized_elementwise_kernel<4, float>(int)", "Compile the model"),
+    ],
+)
+def test_only_a_model_is_compiled(kernel: str, title: str) -> None:
+    def body(trace: TinyTrace, at: float) -> None:
+        for each in range(24):
+            trace.operation(at + 20 + each * 70, at + 90 + each * 70, kernel, at + 5 + each * 6)
+
+    plan = make_plan(Analysis(repeated(body)), reaches={})
+    (compiled,) = [each.proposal for each in plan.promises if each.proposal.fix == "compile-model"]
+    assert compiled.title.startswith(f"{title}: 100 % of the GPU's time only moves memory")
+    assert ("model" in compiled.depends_on) is title.endswith("model")
 
 
 def waiting(*, frames: bool, long: bool) -> Finding:

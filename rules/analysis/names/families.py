@@ -121,7 +121,7 @@ _FAMILIES = (
     (
         Family.SORT,
         r"sort|radix|top_?k|bitonic|deviceselect|devicescan|sampling|unique_|histogram|find_seg|scan_by_key|"
-        r"devicecompact|lookback_scan|partition_kernel|::partition|routing",
+        r"devicecompact|lookback_scan|(in|ex)clusive_\w*scan|_scan_blocked|partition_kernel|::partition|routing",
     ),
     (
         Family.EMBEDDING,

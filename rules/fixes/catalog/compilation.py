@@ -88,7 +88,8 @@ What makes it more or less
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         trace, device = analysis.trace, replay.device
         family = analysis.family_of_string[trace.events.name[device.event]]
-        if (family == Family.TRITON).any() or program_of(trace) is Audience.JAX:
+        program = program_of(trace)
+        if (family == Family.TRITON).any() or program is Audience.JAX:
             return
         found = [memory_bound(analysis, each) for each in analysis.active_devices]
         chained = np.isin(device.event, np.concatenate([each.events for each in found]))
@@ -120,8 +121,10 @@ What makes it more or less
         owners = owners_of(analysis, replay, fusable)
         mostly = f", mostly {owners}" if owners else ""
         categories = (Category.MEMORY_BOUND_KERNELS, *((Category.LAUNCH_BOUND,) if launching else ()))
+        has_model = program not in (Audience.NATIVE, Audience.ARRAYS)
+        change = "Compile the model" if has_model else "Fuse neighbouring kernels"
         yield Proposal(
-            title=f"Compile the model: {percent(share)} of the GPU's time only moves memory{mostly}",
+            title=f"{change}: {percent(share)} of the GPU's time only moves memory{mostly}",
             categories=categories,
             culprit=f"{Family(int(np.bincount(family[fusable], device.duration[fusable]).argmax())).label} kernels",
             remedy=fused_kernels(analysis.trace),
@@ -133,7 +136,11 @@ What makes it more or less
                 durations_times(products, ALIGNED_AT_MOST),
             ),
             broad=True,
-            depends_on="how much of the model compiles without graph breaks",
+            depends_on=(
+                "how much of the model compiles without graph breaks"
+                if has_model
+                else "how many of them can become one"
+            ),
         )
 
 
