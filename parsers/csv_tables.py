@@ -16,13 +16,14 @@ from parsers.files.base import Source
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import BYTES_AT_ONCE, LimitedStream
 from parsers.model import F64, I64, Effect, Progress, QualityRecorder
-from parsers.model.arrays import ABSENT, I32, without
+from parsers.model.arrays import ABSENT, I32, per_value, without
 from parsers.model.attributes import MEMORY_KINDS, Attribute, CopyKind, MemoryKind
 from parsers.model.builder import TraceBuilder
 from parsers.model.errors import Malformed
 from parsers.model.lanes import Device, EventKind, Lane, LaneKind
 from parsers.model.late import dataclass, regex
 from parsers.model.names.collectives import collective_of, is_collective_kernel
+from parsers.statements import state_shape
 
 _ANY_BYTES = "latin-1"  # maps every byte to a character and back, so no cell can be undecodable
 _INTEGER = r"^\s*[-+]?[0-9]{1,18}\s*$"
@@ -303,32 +304,27 @@ def _lanes(table: CsvTable, builder: TraceBuilder) -> I32:
     """The lane of each row: its device is "NVIDIA A100 (0)", its stream a number."""
     titles, device = table.texts("device")
     stream = np.maximum(table.integers("strm"), -1)
-    pairs, which = np.unique(np.stack((device, stream)), axis=1, return_inverse=True)
-    lanes: list[int] = []
-    for title, queue in pairs.T.tolist():
+
+    def lane_of(pair: list[int]) -> int:
+        title, queue = pair
         found = _DEVICE.match(titles[title])
         name, number = (found[1], int(found[2])) if found else (titles[title], title)
         gpu = builder.device(Device(number, name))
-        lanes.append(
-            builder.lane(Lane(LaneKind.GPU_STREAM, f"GPU {number} stream {queue}", device=gpu, stream=queue))
+        return builder.lane(
+            Lane(LaneKind.GPU_STREAM, f"GPU {number} stream {queue}", device=gpu, stream=queue)
         )
-    return np.array(lanes, np.int32)[which.reshape(-1)]
+
+    return per_value(np.stack((device, stream), axis=1), lane_of, np.int32)
 
 
 def _describe(
     table: CsvTable, builder: TraceBuilder, texts: list[str], name: I64, rows: I64, events: I64
 ) -> None:
     """Grids, registers, sizes of copies, where these begin and end, and what collectives do."""
-    for size, shape, prefix in (
-        (Attribute.GRID, Attribute.GRID_SHAPE, "grd"),
-        (Attribute.BLOCK, Attribute.BLOCK_SHAPE, "blk"),
-    ):
-        sizes = np.stack([table.integers(f"{prefix}{axis}")[rows] for axis in "xyz"])
-        stated = (sizes > 0).all(axis=0)
-        distinct, which = np.unique(sizes[:, stated], axis=1, return_inverse=True)
-        said = [builder.string(",".join(map(str, each))) for each in distinct.T.tolist()]
-        builder.attribute(size, events[stated], sizes[:, stated].prod(axis=0))
-        builder.attribute(shape, events[stated], np.array(said, np.int64)[which.reshape(-1)])
+    for size, prefix in ((Attribute.GRID, "grd"), (Attribute.BLOCK, "blk")):
+        sizes = np.stack([table.integers(f"{prefix}{axis}")[rows] for axis in "xyz"], axis=1)
+        stated = (sizes > 0).all(axis=1)
+        state_shape(builder, size, events[stated], sizes[stated])
     registers = table.integers("regtrd")[rows]
     builder.attribute(Attribute.REGISTERS, events[registers > 0], registers[registers > 0])
     size_mb = table.numbers("bytesmb")[rows] if "bytesmb" in table else np.full(len(rows), np.nan)

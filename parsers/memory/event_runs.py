@@ -28,6 +28,7 @@ from parsers.memory.event_layouts import (
 )
 from parsers.memory.history import History, is_event
 from parsers.model import I64, Progress
+from parsers.model.arrays import per_value
 from parsers.model.late import dataclass
 
 _BYTES_AT_ONCE = 1 << 20  # bytes whose events are decoded at once
@@ -196,8 +197,7 @@ class EventRuns:
         return int.from_bytes(written[1:], "little", signed=written[0] == _INT)
 
     def _of_memo(self, references: I64, judge: Callable[[Any], int]) -> I64:
-        distinct, place = np.unique(references, return_inverse=True)
-        return np.array([judge(self._memo[each]) for each in distinct.tolist()], np.int64)[place]
+        return per_value(references, lambda each: judge(self._memo[each]))
 
     def _learn(self, keys: tuple[Any, ...]) -> None:
         numbers = {id(value): number for number, value in enumerate(self._memo) if type(value) is str}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -102,6 +102,12 @@ def percentile_of(values: npt.ArrayLike, percentile: float, axis: int | None = N
     low, high = ordered.take([int(place), math.ceil(place)], along).swapaxes(0, along)
     part, apart = place - int(place), high - low
     return low + apart * part if part < 0.5 else high - apart * (1 - part)  # as numpy rounds
+
+
+def per_value(values: Array, judge: Callable[[Any], Any], dtype: npt.DTypeLike = np.int64) -> Array:
+    """What ``judge`` says of each value, or of each row as a list: asked once for each distinct one, ascending."""
+    distinct, which = np.unique(values, axis=0 if values.ndim > 1 else None, return_inverse=True)
+    return np.array([judge(each) for each in distinct.tolist()], dtype)[which.reshape(-1)]
 
 
 def rows_by(keys: Array) -> Iterator[tuple[Any, I64]]:

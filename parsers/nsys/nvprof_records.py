@@ -8,14 +8,13 @@ from __future__ import annotations
 import struct
 import tomllib
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
 import resources
 from parsers.model import Attribute, CopyKind, Device, Effect, EventKind, Lane, LaneKind, MemoryKind, Progress
-from parsers.model.arrays import ABSENT, BOOL, I32, I64, rows_by
+from parsers.model.arrays import ABSENT, BOOL, I32, I64, per_value, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass
 from parsers.model.quality import ONE_BY_ONE, RAN_ONE_BY_ONE
@@ -24,6 +23,7 @@ from parsers.sqlite.database import Database
 from parsers.sqlite.guarded import GuardedConnection
 from parsers.sqlite.row_source import source_rows
 from parsers.sqlite.whole_columns import Columns, WholeColumns
+from parsers.statements import state_capture, state_shape
 
 
 @cache
@@ -114,12 +114,7 @@ class _Recording:
         self._markers(texts)
         if any(database.few(_KIND + each, "id") for each in _COUNTERS):
             self.builder.quality.note(ONE_BY_ONE, Effect.NOTED, RAN_ONE_BY_ONE)
-        kinds = {lane.kind for lane in self.builder.lanes}
-        self.builder.capture = replace(
-            self.builder.capture,
-            has_cpu_events=LaneKind.REGION in kinds,
-            has_api_calls=LaneKind.CUDA_API in kinds,
-        )
+        state_capture(self.builder)
 
     def _devices(self, texts: Mapping[int, str]) -> dict[int, int]:
         """The builder's number of each recorded GPU."""
@@ -163,15 +158,16 @@ class _Recording:
 
     def _calls(self, kind: str, rows: Columns, names: Mapping[int, str], other: str) -> tuple[I64, I64]:
         """Events of calls, and their correlation numbers."""
-        values, codes = np.unique(rows["cbid"], return_inverse=True)
-        named = [self.builder.string(names.get(value, f"{other} {value}")) for value in values.tolist()]
-        lane = np.empty(len(codes), np.int32)
+        lane = np.empty(len(rows["cbid"]), np.int32)
         for (process, thread), mine in rows_by(_threads(rows)):
             lane[mine] = self._lane(LaneKind.CUDA_API, process, thread, "CUDA calls")
+        name = per_value(
+            rows["cbid"], lambda value: self.builder.string(names.get(value, f"{other} {value}")), np.int32
+        )
         events = self.builder.add(
             rows["start"],
             rows["end"],
-            np.array(named, np.int32)[codes.reshape(-1)] if named else np.empty(0, np.int32),
+            name,
             lane,
             EventKind.API,
             source_rows(self.tables.number_of(_KIND + kind), rows["row"]),
@@ -208,19 +204,13 @@ class _Recording:
 
     def _kernels(self, table: str, texts: Mapping[int, str], devices: Mapping[int, int]) -> tuple[I64, I64]:
         rows = self.tables.read(table, *_OPERATION, "name", "registersPerThread", *_AXES)
-        values, codes = np.unique(rows["name"], return_inverse=True)
-        named = [self.builder.string(texts.get(value) or _NO_NAME) for value in values.tolist()]
-        names = np.array(named, np.int32)[codes.reshape(-1)] if named else np.empty(0, np.int32)
+        names = per_value(
+            rows["name"], lambda value: self.builder.string(texts.get(value) or _NO_NAME), np.int32
+        )
         events, good = self._operations(table, rows, devices, names, EventKind.KERNEL)
-        for size, text, axes in (
-            (Attribute.GRID, Attribute.GRID_SHAPE, _AXES[:3]),
-            (Attribute.BLOCK, Attribute.BLOCK_SHAPE, _AXES[3:]),
-        ):
+        for size, axes in ((Attribute.GRID, _AXES[:3]), (Attribute.BLOCK, _AXES[3:])):
             shape = np.maximum(np.stack([rows[axis][good] for axis in axes], axis=1), 1)
-            distinct, place = np.unique(shape, axis=0, return_inverse=True)
-            written = [self.builder.string(",".join(map(str, each))) for each in distinct.tolist()]
-            self.builder.attribute(size, events, shape.prod(axis=1))
-            self.builder.attribute(text, events, np.array(written, np.int64)[place.reshape(-1)])
+            state_shape(self.builder, size, events, shape)
         self.builder.attribute(Attribute.REGISTERS, events, np.maximum(rows["registersPerThread"][good], 0))
         return events, rows["correlationId"][good]
 

@@ -11,7 +11,7 @@ from dataclasses import field
 import numpy as np
 
 from parsers.model import F64, I64, U8, Progress
-from parsers.model.arrays import distinct_values, rows_by
+from parsers.model.arrays import distinct_values, per_value, rows_by
 from parsers.model.late import dataclass
 from parsers.protobuf.columns import Fields, Spans, buffer_of, decode, parts_of
 from parsers.protobuf.wire import FIXED64, VARINT
@@ -191,11 +191,7 @@ class _Reading:
 
     def _resolved(self, epoch: I64, ids: I64, table: Mapping[tuple[int, int], int]) -> I64:
         """The text of each (epoch, id); the empty one where none is known."""
-        if not len(ids):
-            return NONE
-        pairs, which = np.unique(np.stack([epoch, ids], axis=1), axis=0, return_inverse=True)
-        texts = np.array([table.get((era, iid), 0) for era, iid in pairs.tolist()], np.int64)
-        return texts[which.reshape(-1)]
+        return per_value(np.stack([epoch, ids], axis=1), lambda pair: table.get(tuple(pair), 0))
 
     def _defaults(self, epoch: I64) -> tuple[dict[int, int], dict[int, int]]:
         """The clock and the track that hold for each epoch unless a packet states others."""
@@ -217,9 +213,8 @@ class _Reading:
         """The time of each packet, ns; clocks that count on from packet to packet are added up."""
         time = self._numbers(_TIME)
         clock = self._numbers(_CLOCK, -1)
-        eras, which = np.unique(epoch, return_inverse=True)
-        usual = np.array([default_clock.get(era, _BOOTTIME) for era in eras.tolist()], np.int64)
-        clock = np.where(clock >= 0, clock, usual[which.reshape(-1)] if len(eras) else clock)
+        usual = per_value(epoch, lambda era: default_clock.get(era, _BOOTTIME))
+        clock = np.where(clock >= 0, clock, usual)
         bases, incremental = self._own_clocks(epoch)
         own = np.flatnonzero(clock >= _FIRST_OWN_CLOCK)
         if not len(own):
@@ -312,11 +307,10 @@ class _Reading:
         track = events.numbers(_E_TRACK, count, -1)
         unstated = np.flatnonzero(track == -1)
         sequence = self._numbers(_SEQUENCE)[owners]
-        if len(unstated):
-            pairs = np.stack([era[unstated], sequence[unstated]], axis=1)
-            distinct, which = np.unique(pairs, axis=0, return_inverse=True)
-            usual = [default_track.get(number, _of_sequence(of)) for number, of in distinct.tolist()]
-            track[unstated] = np.array(usual, np.int64)[which.reshape(-1)]
+        track[unstated] = per_value(
+            np.stack([era[unstated], sequence[unstated]], axis=1),
+            lambda pair: default_track.get(pair[0], _of_sequence(pair[1])),
+        )
         value = events.numbers(_E_COUNTER, count).astype(np.float64)
         doubles = events.of(_E_DOUBLE, FIXED64)
         value[doubles.message] = doubles.value.view(np.float64)

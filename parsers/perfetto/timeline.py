@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import numpy as np
 
 from parsers.chrome.decode.categories import Where, family_of
 from parsers.model import GPU_WORK, Attribute, CopyKind, Counter, Device, Effect, EventKind, Lane, LaneKind
-from parsers.model.arrays import BOOL, I64, MAX_NUMBER, U8, distinct_values, rows_by, without
+from parsers.model.arrays import BOOL, I64, MAX_NUMBER, U8, distinct_values, per_value, rows_by, without
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass, regex
 from parsers.perfetto.packets import Events, Packets, Track
 from parsers.rocm.timeline import direction_of as rocm_direction
+from parsers.statements import state_capture
 from parsers.xprof.details import direction_of, kind_of
 
 ANNOTATIONS = frozenset({"begin_ns", "end_ns", "copy_bytes", "corr_id"})
@@ -65,12 +65,7 @@ class TrackTimeline:
             self.packets.other_packets,
         )
         quality.note("damaged", Effect.NOTED, "packets that are cut or garbled", "", self.packets.damaged)
-        kinds = {lane.kind for lane in self.builder.lanes}
-        self.builder.capture = replace(
-            self.builder.capture,
-            has_cpu_events=bool(kinds & {LaneKind.REGION, LaneKind.CPU_THREAD, LaneKind.PYTHON}),
-            has_api_calls=LaneKind.CUDA_API in kinds,
-        )
+        state_capture(self.builder)
 
     # --- slices
 
@@ -200,9 +195,7 @@ class TrackTimeline:
             self.builder.attribute(Attribute.COPY_KIND, numbers[rows], direction.value)
 
     def _work(self, names: I64) -> U8:
-        distinct, which = np.unique(names, return_inverse=True)
-        kinds = np.array([kind_of(self.packets.texts[name]) for name in distinct.tolist()], np.uint8)
-        return kinds[which.reshape(-1)] if len(kinds) else np.empty(0, np.uint8)
+        return per_value(names, lambda name: kind_of(self.packets.texts[name]), np.uint8)
 
     def _lane(self, uuid: int, category: str) -> tuple[Lane, EventKind]:
         track = self.packets.tracks.get(uuid, Track(uuid))

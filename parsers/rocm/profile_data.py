@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
 from parsers.model import Attribute, CopyKind, Counter, Device, EventKind, Lane, LaneKind, Progress
-from parsers.model.arrays import ABSENT, BOOL, I32, I64, distinct_values, rows_by
+from parsers.model.arrays import ABSENT, BOOL, I32, I64, distinct_values, per_value, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass
 from parsers.rocm.columns import DatabaseColumns
@@ -18,6 +17,7 @@ from parsers.rocm.timeline import place_in, taken
 from parsers.sqlite.database import Database
 from parsers.sqlite.row_source import source_rows
 from parsers.sqlite.whole_columns import Columns
+from parsers.statements import state_capture
 
 _FARTHEST_NS = -ABSENT // 2
 _MARKER = "UserMarker"
@@ -55,12 +55,7 @@ class _Recording:
         linked[linked] = call_events[launch[linked]] >= 0
         self.builder.link(events[linked], call_events[launch[linked]])
         self._monitors()
-        kinds = {lane.kind for lane in self.builder.lanes}
-        self.builder.capture = replace(
-            self.builder.capture,
-            has_cpu_events=LaneKind.REGION in kinds,
-            has_api_calls=LaneKind.CUDA_API in kinds,
-        )
+        state_capture(self.builder)
 
     def _usable(self, rows: Columns, table: str) -> BOOL:
         start, end = rows["start"], rows["end"]
@@ -97,9 +92,7 @@ class _Recording:
         return numbers
 
     def _names(self, ids: I64, texts: Mapping[int, str]) -> I32:
-        values, codes = np.unique(ids, return_inverse=True)
-        names = [self.builder.string(texts.get(value) or "(no name)") for value in values.tolist()]
-        return np.array(names, np.int32)[codes] if len(values) else np.empty(0, np.int32)
+        return per_value(ids, lambda value: self.builder.string(texts.get(value) or "(no name)"), np.int32)
 
     def _operations(self, rows: Columns, call: I64, calls: Columns) -> I64:
         good = self._usable(rows, "rocpd_op")

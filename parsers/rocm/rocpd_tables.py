@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from parsers.model import I64, Device, Effect, EventKind
-from parsers.model.arrays import ABSENT, distinct_values, rows_by
+from parsers.model.arrays import ABSENT, distinct_values, per_value, rows_by
 from parsers.model.late import dataclass
 from parsers.rocm.columns import DatabaseColumns
 from parsers.rocm.timeline import (
@@ -251,6 +251,4 @@ def _object(text: Any) -> Mapping[str, Any]:
 
 def _renamed(keys: I64, names: Mapping[int, int]) -> I64:
     """Each key's name; the key itself where it has none, 0 for ``ABSENT``."""
-    distinct, which = np.unique(keys, return_inverse=True)
-    new = [0 if key == ABSENT else names.get(key, key) for key in distinct.tolist()]
-    return np.array(new, np.int64)[which.reshape(-1)] if len(new) else keys
+    return per_value(keys, lambda key: 0 if key == ABSENT else names.get(key, key))

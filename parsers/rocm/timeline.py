@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from parsers.model import BOOL, I32, I64, Attribute, CopyKind, EventKind, Lane, LaneKind
-from parsers.model.arrays import ABSENT, distinct_values, rows_by
+from parsers.model.arrays import ABSENT, distinct_values, per_value, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass
+from parsers.statements import state_capture, state_shape
 
 FARTHEST_NS = -ABSENT // 2
 # of one device; a program that makes more goes through them in turn, and its queues tell more
@@ -122,14 +123,10 @@ class Timeline:
             self._shapes(numbers, each.grid[good], each.block[good])
 
     def _stream_lanes(self, device: I64, stream: I64) -> I32:
-        lanes = np.empty(len(device), np.int32)
-        places, where = np.unique(np.stack([device, stream], axis=1), axis=0, return_inverse=True)
-        made = [self._stream_lane(*place) for place in places.tolist()]
-        if made:
-            lanes[:] = np.array(made, np.int32)[where.reshape(-1)]
-        return lanes
+        return per_value(np.stack([device, stream], axis=1), self._stream_lane, np.int32)
 
-    def _stream_lane(self, device: int, stream: int) -> int:
+    def _stream_lane(self, place: list[int]) -> int:
+        device, stream = place
         number = self.builder.devices[device].id
         shown = 0 if stream == ABSENT else stream
         return self.builder.lane(
@@ -140,16 +137,8 @@ class Timeline:
         stated = (grid[:, 0] > 0) & (block[:, 0] > 0)
         numbers, block = numbers[stated], np.maximum(block[stated], 1)
         grid = -(-np.maximum(grid[stated], 1) // block)
-        for shape, size, text in (
-            (grid, Attribute.GRID, Attribute.GRID_SHAPE),
-            (block, Attribute.BLOCK, Attribute.BLOCK_SHAPE),
-        ):
-            if not len(numbers):
-                continue
-            self.builder.attribute(size, numbers, shape.prod(axis=1))
-            distinct, which = np.unique(shape, axis=0, return_inverse=True)
-            written = np.array([self.builder.string(",".join(map(str, row))) for row in distinct.tolist()])
-            self.builder.attribute(text, numbers, written[which.reshape(-1)])
+        state_shape(self.builder, Attribute.GRID, numbers, grid)
+        state_shape(self.builder, Attribute.BLOCK, numbers, block)
 
     def calls(self, each: Calls, rows: str, suffix: str = "HIP calls") -> None:
         good = self.usable(each.start, each.end, rows)
@@ -172,23 +161,13 @@ class Timeline:
 
     def thread_lanes(self, process: I64, thread: I64, kind: LaneKind, words: str) -> I32:
         """The lane of each thread, of which the one with its process' number is the main one."""
-        lanes = np.empty(len(process), np.int32)
-        places, where = np.unique(np.stack([process, thread], axis=1), axis=0, return_inverse=True)
-        made = [
-            self.builder.lane(
-                Lane(
-                    kind,
-                    ("Main thread" if its == number else f"Thread {number}") + f" {words}",
-                    self.rank,
-                    process=its,
-                    thread=number,
-                )
-            )
-            for its, number in places.tolist()
-        ]
-        if made:
-            lanes[:] = np.array(made, np.int32)[where.reshape(-1)]
-        return lanes
+
+        def lane_of(place: list[int]) -> int:
+            its, number = place
+            name = ("Main thread" if its == number else f"Thread {number}") + f" {words}"
+            return self.builder.lane(Lane(kind, name, self.rank, process=its, thread=number))
+
+        return per_value(np.stack([process, thread], axis=1), lane_of, np.int32)
 
     def finish(self) -> None:
         """Join operations to their calls, and state what the recording holds."""
@@ -199,12 +178,7 @@ class Timeline:
         place = _places_of_pairs(of_process, number, process, correlation)
         found = (place >= 0) & (correlation > 0)
         self.builder.link(operation[found], call[place[found]])
-        kinds = {lane.kind for lane in self.builder.lanes}
-        self.builder.capture = replace(
-            self.builder.capture,
-            has_cpu_events=LaneKind.REGION in kinds,
-            has_api_calls=LaneKind.CUDA_API in kinds,
-        )
+        state_capture(self.builder)
 
 
 def streams_or_queues(device: I64, stream: I64, queue: I64) -> I64:

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from parsers.model import F64, I32, I64
+from parsers.model.arrays import per_value
 from parsers.model.late import dataclass
 from parsers.stacks.timeline import MAX_DEPTH
 
@@ -167,10 +168,8 @@ def _depths(prefix: I64) -> I64:
 
 def _named_frames(thread: Thread, shared: Tables, found: I64, named: Callable[[Frame], int]) -> I32:
     """The names of rows of the frame table, each looked up once."""
-    rows, which = np.unique(found, return_inverse=True)
     describe = _describing(thread, shared)
-    names = np.array([named(describe(row)) for row in rows.tolist()], np.int32)
-    return names[which] if len(names) else np.empty(0, np.int32)
+    return per_value(found, lambda row: named(describe(row)), np.int32)
 
 
 def _describing(thread: Thread, shared: Tables) -> Callable[[int], Frame]:

@@ -8,10 +8,11 @@ from dataclasses import field, replace
 import numpy as np
 
 from parsers.model import GPU_WORK, Attribute, CopyKind, Device, Effect, EventKind, Lane, LaneKind
-from parsers.model.arrays import BOOL, I64, MAX_NUMBER, U8, distinct_values, rows_by
+from parsers.model.arrays import BOOL, I64, MAX_NUMBER, U8, distinct_values, per_value, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass, regex
 from parsers.model.names.collectives import collective_of
+from parsers.statements import state_capture
 from parsers.xprof.call_threads import PLACES, HostEvent, frame_name, host_events, owners_of_calls
 from parsers.xprof.details import details_of, direction_of, kind_of
 from parsers.xprof.planes import Line, Plane
@@ -67,13 +68,9 @@ class PlaneTimeline:
             place = np.minimum(np.searchsorted(of_call[order], numbers[is_work]), len(calls) - 1)
             found = (of_call[order][place] == numbers[is_work]) & (numbers[is_work] > 0)
             self.builder.link(events[is_work][found], calls[order][place[found]])
-        kinds = {lane.kind for lane in self.builder.lanes}
-        self.builder.capture = replace(
-            self.builder.capture,
-            with_stack=LaneKind.PYTHON in kinds,
-            has_cpu_events=bool(kinds & {LaneKind.REGION, LaneKind.CPU_THREAD, LaneKind.PYTHON}),
-            has_api_calls=LaneKind.CUDA_API in kinds,
-        )
+        state_capture(self.builder)
+        with_stack = any(lane.kind is LaneKind.PYTHON for lane in self.builder.lanes)
+        self.builder.capture = replace(self.builder.capture, with_stack=with_stack)
 
     def _usable(self, plane: Plane) -> BOOL:
         good = (np.abs(plane.start) < _FARTHEST_NS) & (plane.duration >= 0) & (plane.duration < _FARTHEST_NS)
@@ -89,9 +86,9 @@ class PlaneTimeline:
         return np.asarray(good)
 
     def _names(self, plane: Plane, events: I64, shown: dict[int, str]) -> I64:
-        kinds, which = np.unique(plane.kind[events], return_inverse=True)
-        strings = [self.builder.string(shown.get(kind, "") or "(no name)") for kind in kinds.tolist()]
-        return np.array(strings, np.int64)[which.reshape(-1)] if strings else np.empty(0, np.int64)
+        return per_value(
+            plane.kind[events], lambda kind: self.builder.string(shown.get(kind, "") or "(no name)")
+        )
 
     # --- devices
 
@@ -296,9 +293,7 @@ def _device(plane: Plane, family: str, number: int) -> Device:
 
 
 def _work_kinds(plane: Plane, events: I64) -> U8:
-    kinds, which = np.unique(plane.kind[events], return_inverse=True)
-    found = np.array([kind_of(plane.event_names.get(kind, "")) for kind in kinds.tolist()], np.uint8)
-    return found[which.reshape(-1)] if len(found) else np.empty(0, np.uint8)
+    return per_value(plane.kind[events], lambda kind: kind_of(plane.event_names.get(kind, "")), np.uint8)
 
 
 def _step_names(plane: Plane) -> dict[int, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Attribute, CopyKind, EventKind
-from parsers.model.arrays import among, distinct_values
+from parsers.model.arrays import among, distinct_values, per_value
 from parsers.model.events import of_kinds
 from parsers.model.late import dataclass
 from parsers.model.names.calls import WORK_CALLS
@@ -347,8 +347,7 @@ def _inside(replay: Replay, pieces: _Pieces, mine: I64, thread: int, name: str) 
     """How much work of these pieces lies in the program's ranges of a name (ns)."""
     trace = replay.analysis.trace
     regions = replay.analysis.threads.activity(thread).user_regions
-    numbers, which = np.unique(regions.event[:-1], return_inverse=True)
-    of_name = np.array([at >= 0 and trace.name(at) == name for at in numbers.tolist()], bool)[which]
+    of_name = per_value(regions.event[:-1], lambda at: at >= 0 and trace.name(at) == name, bool)
     ranges = regions.edges[:-1][of_name], regions.edges[1:][of_name]
     covered = measure(ranges, pieces.begin[mine], pieces.end[mine])
     return float(np.minimum(covered, pieces.own[mine]).sum())

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, Trace, derived
-from parsers.model.arrays import MAX_NUMBER
+from parsers.model.arrays import MAX_NUMBER, per_value
 from parsers.model.late import regex
 from parsers.model.names.per_name import named
 from rules.kernels.operator_roofs import launched_by
@@ -29,9 +29,10 @@ def spread_out(trace: Trace) -> I64:
     pairs = launched_by(trace)
     order = np.lexsort((trace.events.start[pairs.kernel], trace.events.lane[pairs.kernel]))
     kernel, operator = pairs.kernel[order], pairs.operator[order]
-    dims, which = np.unique(trace.attribute(Attribute.INPUT_DIMS, operator, -1), return_inverse=True)
-    sizes = np.array([_sizes(trace.strings[text] if text >= 0 else "") for text in dims.tolist()], np.int64)
-    read, made = sizes.reshape(-1, 2)[which.reshape(-1)].T
+    dims = trace.attribute(Attribute.INPUT_DIMS, operator, -1)
+    read, made = (
+        per_value(dims, lambda text: _sizes(trace.strings[text] if text >= 0 else "")).reshape(-1, 2).T
+    )
     spreads = made // MIN_TIMES >= np.maximum(read, 1)
     reduces = named(trace, operator, _REDUCES.match)
     apart = (np.diff(made) != 0) | (np.diff(trace.events.lane[kernel]) != 0) | reduces[:-1]

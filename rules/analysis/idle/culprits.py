@@ -8,6 +8,7 @@ from threading import RLock
 import numpy as np
 
 from parsers.model import I32, I64, U8, EventKind, Trace
+from parsers.model.arrays import per_value
 from parsers.model.events import of_kinds
 from parsers.model.late import regex
 from parsers.model.names.steps import engine_step
@@ -84,8 +85,7 @@ class Culprits:
             return np.where(events < 0, 0, name << _KIND_BITS | kind)
 
         key = cause.astype(np.int64) << 2 * _SIDE_BITS | packed(event) << _SIDE_BITS | packed(where)
-        distinct, inverse = np.unique(key, return_inverse=True)
-        return np.array([self._of_key(each) for each in distinct.tolist()], np.int32)[inverse]
+        return per_value(key, self._of_key, np.int32)
 
     def _of_key(self, key: int) -> int:
         with self._one_at_a_time:

@@ -323,9 +323,7 @@ class UserFrames:
         frames = events[of_kinds(table.kind[events], *kinds)]
         if not len(frames):
             return UserFrames(trace, ())
-        distinct, inverse = np.unique(table.name[frames], return_inverse=True)
-        own = np.fromiter((is_own(trace.strings[name]) for name in distinct), bool, len(distinct))
-        frames = frames[own[inverse]]
+        frames = frames[named(trace, frames, is_own)]
         rows = [frames[which] for _, which in rows_by(table.depth[frames])]
         rows = [table.by_start(row) for row in rows]
         return UserFrames(trace, tuple((row, table.start[row]) for row in rows))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, CollectiveState, LaneKind, Trace, derived
-from parsers.model.arrays import distinct_values, rows_by
+from parsers.model.arrays import distinct_values, per_value, rows_by
 from parsers.model.late import dataclass, regex
 
 _ANY_AMOUNT_SENT = frozenset({"all_to_all", "scatter", "all_to_all_v_single", "all_gather_v", "barrier"})
@@ -277,10 +277,10 @@ def _signatures(trace: Trace, events: I64) -> tuple[I64, list[tuple[str, int, in
         ],
         axis=1,
     )
-    rows, code = np.unique(stated, axis=0, return_inverse=True)
     numbers: dict[tuple[str, int, int, str], int] = {}
-    of_row = []
-    for name, sent, received, dtype in rows.tolist():
+
+    def number_of(row: list[int]) -> int:
+        name, sent, received, dtype = row
         collective = trace.strings[name]
         key = (
             collective,
@@ -288,8 +288,9 @@ def _signatures(trace: Trace, events: I64) -> tuple[I64, list[tuple[str, int, in
             0 if collective in _ANY_AMOUNT_RECEIVED else received,
             trace.strings[dtype],
         )
-        of_row.append(numbers.setdefault(key, len(numbers)))
-    return np.array(of_row, np.int64)[code.reshape(-1)], list(numbers)
+        return numbers.setdefault(key, len(numbers))
+
+    return per_value(stated, number_of), list(numbers)
 
 
 def called(trace: Trace, event: int) -> Called:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, CopyKind, Trace
-from parsers.model.arrays import distinct_values
+from parsers.model.arrays import distinct_values, per_value
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
@@ -339,16 +339,17 @@ def _shapes(trace: Trace, operators: I64, place: I64) -> I64:
     They are alike for as many elements in as many rows: a scale may stand for a group of columns.
     """
     dims = trace.attribute(Attribute.INPUT_DIMS, operators, -1)
-    rows, which = np.unique(np.stack((dims, place), axis=1), axis=0, return_inverse=True)
     known: dict[tuple[int, int], int] = {}
-    numbers = []
-    for text, index in rows.tolist():
+
+    def number_of(row: list[int]) -> int:
+        text, index = row
         inputs = inputs_in(trace.strings[text]) if text >= 0 else []
         shape = inputs[index] if index < len(inputs) else []
         is_tensor = len(shape) > 1 and all(isinstance(length, int) for length in shape)  # else a list of them
         size = (shape[0], math.prod(shape)) if is_tensor else None
-        numbers.append(-1 if size is None else known.setdefault(size, len(known)))
-    return np.array(numbers, np.int64)[which.reshape(-1)]
+        return -1 if size is None else known.setdefault(size, len(known))
+
+    return per_value(np.stack((dims, place), axis=1), number_of)
 
 
 TOGETHER = 16.0  # requests: a batch that serving programs form by default, and at least a quarter of it

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, EventKind, derived_by
-from parsers.model.arrays import distinct_values, median_of
+from parsers.model.arrays import distinct_values, median_of, per_value
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.host_language import is_python
@@ -78,12 +78,11 @@ def _begins(analysis: Analysis, events: I64) -> I64:
     slices, following = slices[following < len(layers)], following[following < len(layers)]
     whole = trace.attribute(Attribute.INPUT_DIMS, slices, -1)
     piece = trace.attribute(Attribute.INPUT_DIMS, layers, -1)[following]
-    pairs, place = np.unique(np.column_stack((whole, piece)), axis=0, return_inverse=True)
-    known = np.array(
-        [min(pair) >= 0 and _is_piece(*(trace.strings[each] for each in pair)) for pair in pairs.tolist()],
-        bool,
-    )
-    mine = np.flatnonzero(known[place.reshape(-1)]) if len(pairs) else np.empty(0, np.int64)
+
+    def known(pair: list[int]) -> bool:
+        return min(pair) >= 0 and _is_piece(*(trace.strings[each] for each in pair))
+
+    mine = np.flatnonzero(per_value(np.column_stack((whole, piece)), known, bool))
     nearest = mine[np.append(np.diff(following[mine]) != 0, True)] if len(mine) else mine
     return np.asarray(trace.events.start[slices[nearest]])
 
