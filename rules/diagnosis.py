@@ -189,6 +189,7 @@ def _unmet(analysis: Analysis) -> dict[Need, Words]:
         Need.EXECUTION_TRACE: has_execution_trace(trace),
         Need.GPU_METRICS: has_gpu_metrics(trace.counters),
         Need.KERNEL_TIMES: any(table.title == KERNEL_TIMES_TITLE for table in trace.tables),
+        Need.LOAD_TEST: any(table.load is not None for table in trace.tables),
         Need.PRINTED_TIMES: any(table.totals for table in trace.tables),
         Need.INSIDE_KERNELS: any(lane.kind is LaneKind.INSIDE_KERNEL for lane in trace.lanes),
         Need.CLOCKS: has_clocks(trace),

@@ -65,6 +65,30 @@ class Totals:
     longest: int = -1
 
 
+class RequestPart(Enum):
+    """What the time of a request to a server is made of, by the client's or the server's clock."""
+
+    FIRST_TOKEN = 0  # until it comes
+    TOKENS = 1  # from the first one to the last one
+    QUEUE = 2
+    COMPUTE = 3
+    OUTSIDE = 4  # none of the stages that the server states
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTest:
+    """A mean request of a load test, in ns: its parts; 0 for what is not stated.
+
+    ``token_ns`` is the time from one token to the next one; ``rate`` the requests a second that were asked for,
+    infinite where all were sent without a pause; ``at_once`` how many of them ran together at most.
+    """
+
+    parts: tuple[tuple[RequestPart, float], ...]
+    token_ns: float = 0.0
+    rate: float = 0.0
+    at_once: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class ResultTable:
     """Rows of equal length; numbers are floats in the unit of their column, None where a cell holds nothing.
@@ -77,6 +101,7 @@ class ResultTable:
     rows: tuple[tuple[Cell, ...], ...]
     zero_ns: int | None = None
     totals: tuple[Totals, ...] = ()
+    load: LoadTest | None = None
 
     def column(self, name: str) -> tuple[Cell, ...]:
         """The cells of the first column of this name; empty when there is none."""

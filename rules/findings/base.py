@@ -62,6 +62,7 @@ class Need(Enum):
     EXECUTION_TRACE = "no execution trace"
     GPU_METRICS = "no GPU metrics were sampled"
     KERNEL_TIMES = "no profile of kernel times"
+    LOAD_TEST = "no load test of a server"
     PRINTED_TIMES = "no table of times that a profiler printed"
     INSIDE_KERNELS = "no kernel was measured from the inside"
     SAMPLED_STACKS = "no CPU stack samples"

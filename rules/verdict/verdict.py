@@ -163,6 +163,7 @@ def of_the_cpu_alone(diagnosis: Diagnosis) -> Finding | None:
                 "cpu-recording",
                 "sampled-cpu",
                 "served-requests",
+                "load-test",
                 "inside-kernels",
                 "profiled-times",
                 "printed-times",

@@ -117,6 +117,7 @@ HOLLOW = [
     ("result-csv", headed("results/perf_analyzer.csv")),
     ("benchmark-text", commented("results/nccl_tests.txt")),
     ("bench-serving", b'{"completed": null, "request_throughput": 1e999}'),
+    ("trtllm-bench", b'{"request_info": {"num_requests": 1}, "performance": {}}'),
     ("genai-perf", b'{"time_to_first_token": {"unit": "ms", "avg": null}}'),
     ("request-log", b'{"id": 1, "arrival": null, "first": 1, "end": 2, "out": 1}\n'),
     ("flight-recorder", pickle.dumps({"version": "2.10", "pg_config": {}, "entries": []}, 2)),

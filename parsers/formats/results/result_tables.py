@@ -21,8 +21,9 @@ from parsers.model.errors import Excessive, Malformed
 from parsers.model.late import dataclass, regex
 from parsers.model.progress import Progress
 from parsers.model.quality import Effect, QualityRecorder
-from parsers.model.results import Cell, ResultColumn, ResultTable, TimeOf, rows_shown
+from parsers.model.results import Cell, LoadTest, RequestPart, ResultColumn, ResultTable, TimeOf, rows_shown
 from parsers.model.trace import Trace
+from parsers.model.units import NS_PER_US
 from parsers.nvprof_text import has_nvprof_tables, nvprof_as_csv
 from parsers.printed_tables import as_csv, has_rule, in_us
 from parsers.table_totals import totals_of
@@ -40,6 +41,14 @@ class Kind:
 
 def _nanoseconds(name: str) -> str:
     return "ns" if name.lower().endswith("ns") else "%" if name.lower() in ("percentage", "pct") else ""
+
+
+_PERF_ANALYZER = "perf_analyzer"
+_STAGES = {
+    RequestPart.QUEUE: ("serverqueue",),
+    RequestPart.COMPUTE: ("servercomputeinput", "servercomputeinfer", "servercomputeoutput"),
+    RequestPart.OUTSIDE: ("clientsend", "networkserversendrecv", "clientrecv"),
+}
 
 
 def _microseconds(name: str) -> str:
@@ -80,13 +89,13 @@ KINDS = (
         _nanoseconds,
     ),
     Kind(
-        "perf_analyzer",
+        _PERF_ANALYZER,
         "Load test of perf_analyzer",
         frozenset({"concurrency", "inferencessecond"}),
         _microseconds,
     ),
     Kind(
-        "perf_analyzer",
+        _PERF_ANALYZER,
         "Load test of perf_analyzer",
         frozenset({"requestrate", "inferencessecond"}),
         _microseconds,
@@ -156,7 +165,7 @@ class ResultTables(Parser):
     )
     suffixes = (".csv", ".txt", ".log")
     priority = 58
-    version = 10
+    version = 11
 
     def recognises(self, source: Source) -> bool:
         return kind_of(source.head) is not None or _prints_several(source.head) or _is_for_people(source)
@@ -251,7 +260,24 @@ def _tables(
         totals = tuple(
             replace(each, whole=in_all.get((index, each.of), 0.0)) for each in totals_of(titles, rows)
         )
-        yield ResultTable(kind.title, tuple(column for column, _ in measured), rows, totals=totals)
+        load = _load(titles, rows) if kind.producer == _PERF_ANALYZER else None
+        yield ResultTable(kind.title, tuple(column for column, _ in measured), rows, totals=totals, load=load)
+
+
+def _load(titles: Sequence[str], rows: Sequence[tuple[Cell, ...]]) -> LoadTest | None:
+    """The stages of a request under the most load that perf_analyzer tried, which are stated in us."""
+    names = [plain(title) for title in titles]
+    asked = next((names.index(name) for name in ("concurrency", "requestrate") if name in names), -1)
+    loads = [row for row in rows if asked >= 0 and isinstance(row[asked], float)]
+    if not loads:
+        return None
+    row = max(loads, key=lambda each: float(each[asked] or 0))
+    stated = {name: cell for name, cell in zip(names, row, strict=True) if isinstance(cell, float)}
+    parts = tuple(
+        (part, NS_PER_US * sum(stated.get(name, 0.0) for name in stages)) for part, stages in _STAGES.items()
+    )
+    rate, at_once = (stated.get(name, 0.0) for name in ("requestrate", "concurrency"))
+    return LoadTest(parts, rate=rate, at_once=at_once) if any(ns for _, ns in parts) else None
 
 
 def _measured(column: ResultColumn, cells: list[Cell]) -> tuple[ResultColumn, list[Cell]]:

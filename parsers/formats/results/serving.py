@@ -1,11 +1,10 @@
-"""Serving engines: results of load tests as JSON, and traces of Triton Inference Server."""
+"""Requests of serving engines: logs with a line for each, and traces of Triton Inference Server."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -15,158 +14,21 @@ from parsers.files.decoders import from_json
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model.arrays import MAX_NUMBER
-from parsers.model.builder import MAX_TABLES, TraceBuilder
+from parsers.model.builder import TraceBuilder
 from parsers.model.errors import Malformed
 from parsers.model.lanes import EventKind, Lane, LaneKind
 from parsers.model.late import regex
 from parsers.model.nesting import lowest_free_rows
 from parsers.model.progress import Progress
 from parsers.model.quality import Effect
-from parsers.model.results import REQUEST_LOG, REQUEST_LOG_TITLE, Cell, ResultColumn, ResultTable, rows_shown
+from parsers.model.results import REQUEST_LOG, REQUEST_LOG_TITLE, Cell, ResultTable
 from parsers.model.trace import Trace
 from parsers.model.units import NS_PER_MS
-
-_START = regex(rb"\s*\{")
-_METRIC = regex(
-    rb'"(time_to_first_token|inter_token_latency|output_token_throughput|request_throughput)"\s*:\s*\{[^{}]*"avg"'
-)
-_FIGURES = ("avg", "p50", "p90", "p95", "p99", "min", "max", "std")
 
 _FIRST_LINE = regex(rb"(?:\xef\xbb\xbf)?\s*(\{[^{}\n]{1,2000}\})\s*(?:\n|$)")
 _KEYS = tuple(regex(rb'"' + key + rb'"\s*:') for key in (b"arrival", b"first", b"end", b"out"))
 _MAX_REQUESTS = 100_000
 _LINES_AT_ONCE = 1_000
-
-
-@parser
-class GenaiPerf(Parser):
-    """Results of genai-perf (profile_export_genai_perf.json), recognised by their metrics."""
-
-    format = "genai-perf"
-    accompanies = True
-    title = "benchmarks"
-    files = "JSON of genai-perf"
-    suffixes = (".json",)
-    priority = 46
-
-    def recognises(self, source: Source) -> bool:
-        head = source.head
-        return _START.match(head) is not None and b'"avg"' in head and _METRIC.search(head) is not None
-
-    def read(self, source: Source, progress: Progress) -> Trace:
-        with open_bytes(source) as stream:
-            content = LimitedStream(stream, source, progress, "reading results").whole("Write them again.")
-        try:
-            stated: Any = msgspec.json.decode(content)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise Malformed(
-                source.path, f"These results cannot be read ({error}).", "Write them again."
-            ) from error
-        rows: list[tuple[Cell, ...]] = [
-            (name, _text(metric.get("unit")), *(_number(metric.get(figure)) for figure in _FIGURES))
-            for name, metric in (stated.items() if isinstance(stated, dict) else ())
-            if isinstance(metric, dict) and _number(metric.get("avg")) is not None
-        ]
-        if not rows:
-            raise Malformed(source.path, "These results contain no metrics.", "Let the load test finish.")
-        builder = TraceBuilder()
-        columns = tuple(ResultColumn(name) for name in ("metric", "unit", *_FIGURES))
-        shown = rows[: rows_shown(builder.quality, len(rows))]
-        builder.tables.append(ResultTable("Load test of genai-perf", columns, tuple(shown)))
-        builder.came_from(source.name, self.format, "genai-perf")
-        return builder.build(progress)
-
-
-_RATE = regex(rb'"request_throughput"\s*:\s*\d')
-_NO_NUMBER = regex(rb"(?<=[:\[,]) ?(?:-?Infinity|NaN)\b")  # as Python writes what is none
-_LATENCY = regex(r"(mean|median|std|p\d{2})_(\w{1,40})_ms")
-_FIGURE_OF = {"mean": "avg", "median": "p50"}
-_RATES = {
-    "request_throughput": "requests/s",
-    "input_throughput": "tokens/s",
-    "output_throughput": "tokens/s",
-    "total_throughput": "tokens/s",
-    "total_token_throughput": "tokens/s",
-    "duration": "s",
-    "completed": "requests",
-    "concurrency": "requests",
-}
-
-
-@parser
-class BenchServing(Parser):
-    """What the load tests of vLLM and SGLang save, an object for each of them, recognised by its keys."""
-
-    format = "bench-serving"
-    accompanies = True
-    title = "benchmarks"
-    files = "JSON of the load tests of vLLM and SGLang"
-    suffixes = (".json", ".jsonl")
-    priority = 46
-
-    def recognises(self, source: Source) -> bool:
-        head = source.head
-        return _START.match(head) is not None and b'"completed"' in head and _RATE.search(head) is not None
-
-    def read(self, source: Source, progress: Progress) -> Trace:
-        with open_bytes(source) as stream:
-            content = LimitedStream(stream, source, progress, "reading results").whole("Write them again.")
-        builder = TraceBuilder()
-        columns = tuple(ResultColumn(name) for name in ("metric", "unit", *_FIGURES))
-        content = _NO_NUMBER.sub(b"null", content)
-        tests = [_decoded(content)]
-        if tests == [None]:
-            tests = [_decoded(line) for line in content.splitlines() if line.strip()]
-        for test in tests[:MAX_TABLES]:
-            rows = _measured(test) if isinstance(test, dict) else []
-            if rows:
-                shown = rows[: rows_shown(builder.quality, len(rows))]
-                builder.tables.append(ResultTable(_title(test), columns, tuple(shown)))
-        if not builder.tables:
-            raise Malformed(source.path, "These results contain no metrics.", "Let the load test finish.")
-        builder.came_from(source.name, self.format, "bench_serving")
-        return builder.build(progress)
-
-
-def _decoded(line: bytes) -> Any:
-    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return msgspec.json.decode(line)
-    return None
-
-
-def _title(test: dict[str, Any]) -> str:
-    at_once = _number(test.get("max_concurrency"))
-    backend = _text(test.get("backend"))
-    return f"Load test{f' of {backend[:40]}' if backend else ''}" + (
-        f", at most {at_once:.0f} requests at once" if at_once else ""
-    )
-
-
-def _measured(test: dict[str, Any]) -> list[tuple[Cell, ...]]:
-    """Rates and counts, and latencies with those figures of each that are stated."""
-    latencies: dict[str, dict[str, float | None]] = {}
-    for key, value in test.items():
-        if found := _LATENCY.fullmatch(key):
-            latencies.setdefault(found[2], {})[_FIGURE_OF.get(found[1], found[1])] = _number(value)
-    rates: list[tuple[Cell, ...]] = [
-        (name, unit, number, *(None for _ in _FIGURES[1:]))
-        for name, unit in _RATES.items()
-        if (number := _number(test.get(name))) is not None
-    ]
-    return rates + [
-        (name, "ms", *(figures.get(each) for each in _FIGURES)) for name, figures in latencies.items()
-    ]
-
-
-def _number(value: object) -> float | None:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        with contextlib.suppress(OverflowError):
-            return float(value)
-    return None
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 _Whole = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]

@@ -1,0 +1,295 @@
+"""Load tests of serving engines: results as JSON, of genai-perf, vLLM, SGLang and TensorRT-LLM."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from parsers.files.base import Parser, Source, parser
+from parsers.files.source import open_bytes
+from parsers.files.unpacking_limit import LimitedStream
+from parsers.model.builder import MAX_TABLES, TraceBuilder
+from parsers.model.errors import Malformed
+from parsers.model.late import regex
+from parsers.model.progress import Progress
+from parsers.model.results import Cell, LoadTest, RequestPart, ResultColumn, ResultTable, rows_shown
+from parsers.model.trace import Trace
+from parsers.model.units import NS_PER_MS
+
+_START = regex(rb"\s*\{")
+_METRIC = regex(
+    rb'"(time_to_first_token|inter_token_latency|output_token_throughput|request_throughput)"\s*:\s*\{[^{}]*"avg"'
+)
+_FIGURES = ("avg", "p50", "p90", "p95", "p99", "min", "max", "std")
+_COLUMNS = tuple(ResultColumn(name) for name in ("metric", "unit", *_FIGURES))
+_OF_A_REQUEST = ("time_to_first_token", "request_latency", "inter_token_latency")
+_Row = tuple[Cell, ...]
+
+
+@parser
+class GenaiPerf(Parser):
+    """Results of genai-perf (profile_export_genai_perf.json), recognised by their metrics."""
+
+    format = "genai-perf"
+    accompanies = True
+    title = "benchmarks"
+    files = "JSON of genai-perf"
+    suffixes = (".json",)
+    priority = 46
+    version = 2
+
+    def recognises(self, source: Source) -> bool:
+        head = source.head
+        return _START.match(head) is not None and b'"avg"' in head and _METRIC.search(head) is not None
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        stated = _decoded(_content(source, progress))
+        if stated is None:
+            raise Malformed(source.path, "These results cannot be read.", "Write them again.")
+        rows: list[_Row] = [
+            (name, _text(metric.get("unit")), *(_number(metric.get(figure)) for figure in _FIGURES))
+            for name, metric in (stated.items() if isinstance(stated, dict) else ())
+            if isinstance(metric, dict) and _number(metric.get("avg")) is not None
+        ]
+        means = {row[0]: _number(row[2]) for row in rows if row[1] == "ms"}
+        first, whole, token = (means.get(name) or 0.0 for name in _OF_A_REQUEST)
+        tables = [("Load test of genai-perf", rows, _of_tokens(first, whole, token, 0.0))]
+        return _trace(source, (self.format, "genai-perf"), tables, progress)
+
+
+_RATE = regex(rb'"(?:request|output)_throughput"\s*:\s*\d')
+_NO_NUMBER = regex(rb"(?<=[:\[,]) ?(?:-?Infinity|NaN)\b")  # as Python writes what is none
+_LATENCY = regex(r"(mean|median|std|p\d{2})_(\w{1,40})_ms")
+_FIGURE_OF = {"mean": "avg", "median": "p50"}
+_WHOLE_REQUEST = ("e2e_latency", "e2el")
+_RATES = {
+    "request_throughput": "requests/s",
+    "input_throughput": "tokens/s",
+    "output_throughput": "tokens/s",
+    "total_throughput": "tokens/s",
+    "total_token_throughput": "tokens/s",
+    "duration": "s",
+    "completed": "requests",
+    "concurrency": "requests",
+}
+
+
+@parser
+class BenchServing(Parser):
+    """What the load tests of vLLM and SGLang save, an object for each of them, recognised by its keys."""
+
+    format = "bench-serving"
+    accompanies = True
+    title = "benchmarks"
+    files = "JSON of the load tests of vLLM and SGLang"
+    suffixes = (".json", ".jsonl")
+    priority = 46
+    version = 2
+
+    def recognises(self, source: Source) -> bool:
+        head = source.head
+        return _START.match(head) is not None and b'"completed"' in head and _RATE.search(head) is not None
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        content = _NO_NUMBER.sub(b"null", _content(source, progress))
+        tests = [_decoded(content)]
+        if tests == [None]:
+            tests = [_decoded(line) for line in content.splitlines() if line.strip()]
+        tables = [
+            (_title(test), _measured(test), _load(test))
+            for test in tests[:MAX_TABLES]
+            if isinstance(test, dict)
+        ]
+        return _trace(source, (self.format, "bench_serving"), tables, progress)
+
+
+def _title(test: dict[str, Any]) -> str:
+    backend = _text(test.get("backend"))
+    rate, at_once = _number(test.get("request_rate")), _number(test.get("max_concurrency"))
+    most = (
+        "one request at a time"
+        if at_once == 1
+        else f"at most {at_once:.0f} requests at once"
+        if at_once
+        else ""
+    )
+    asked = f"{rate:g} request{'s' if rate != 1 else ''}/s" if rate else ""
+    tokens = [_per_request(test, key) for key in ("total_input_tokens", "total_output_tokens")]
+    lengths = f"{tokens[0]:,.0f} tokens in and {tokens[1]:,.0f} out" if all(tokens) else ""
+    return ", ".join(
+        each
+        for each in (f"Load test{f' of {backend[:40]}' if backend else ''}", asked, most, lengths)
+        if each
+    )
+
+
+def _per_request(test: dict[str, Any], key: str) -> float:
+    number, requests = _number(test.get(key)), _number(test.get("completed"))
+    return number / requests if number and requests else 0.0
+
+
+def _measured(test: dict[str, Any]) -> list[_Row]:
+    """Rates and counts, and latencies with those figures of each that are stated."""
+    rates: list[_Row] = [
+        (name, unit, number, *(None for _ in _FIGURES[1:]))
+        for name, unit in _RATES.items()
+        if (number := _number(test.get(name))) is not None
+    ]
+    return rates + [
+        (name, "ms", *(figures.get(each) for each in _FIGURES)) for name, figures in _latencies(test).items()
+    ]
+
+
+def _latencies(test: dict[str, Any]) -> dict[str, dict[str, float | None]]:
+    latencies: dict[str, dict[str, float | None]] = {}
+    for key, value in test.items():
+        if found := _LATENCY.fullmatch(key):
+            latencies.setdefault(found[2], {})[_FIGURE_OF.get(found[1], found[1])] = _number(value)
+    return latencies
+
+
+def _load(test: dict[str, Any]) -> LoadTest | None:
+    latencies = _latencies(test)
+    whole = next((middle for name in _WHOLE_REQUEST if (middle := _middle(latencies.get(name)))), 0.0)
+    token = _middle(latencies.get("tpot")) or _middle(latencies.get("itl"))
+    return _of_tokens(
+        _middle(latencies.get("ttft")),
+        whole,
+        token,
+        _per_request(test, "total_output_tokens"),
+        rate=_number(test.get("request_rate", 0.0)) or (0.0 if "request_rate" not in test else math.inf),
+        at_once=_number(test.get("max_concurrency")) or 0.0,
+    )
+
+
+def _middle(figures: Mapping[str, float | None] | None) -> float:
+    """The mean, or the median where that alone is stated."""
+    return next((value for each in ("avg", "p50") if figures and (value := figures.get(each))), 0.0)
+
+
+def _of_tokens(
+    first_ms: float,
+    whole_ms: float,
+    token_ms: float,
+    tokens: float,
+    *,
+    rate: float = 0.0,
+    at_once: float = 0.0,
+) -> LoadTest | None:
+    """What is left of a request after its first token is the time of the others, stated or by their number."""
+    others_ms = whole_ms - first_ms if whole_ms else token_ms * max(tokens - 1.0, 0.0)
+    if not first_ms or others_ms <= 0:
+        return None
+    parts = ((RequestPart.FIRST_TOKEN, first_ms * NS_PER_MS), (RequestPart.TOKENS, others_ms * NS_PER_MS))
+    return LoadTest(parts, token_ms * NS_PER_MS, rate, at_once)
+
+
+_PERFORMANCE = regex(rb'"performance"\s*:\s*\{')
+_OF_TENSORRT_LLM = regex(rb'"request_info"\s*:\s*\{[^{}]*"num_requests"')
+_GROUPS = ("performance", "streaming_metrics")
+_PERCENTILES = "_percentiles"
+_UNITS = {"_ms": "ms", "_tok_s": "tokens/s", "_req_s": "requests/s", "_tps": "tokens/s"}
+_FIGURES_OF_TENSORRT_LLM = {"average": "avg", "minimum": "min", "maximum": "max"}
+
+
+@parser
+class TrtllmBench(Parser):
+    """Reports of trtllm-bench (--report_json), recognised by their sections."""
+
+    format = "trtllm-bench"
+    accompanies = True
+    title = "benchmarks"
+    files = "JSON reports of trtllm-bench"
+    suffixes = (".json",)
+    priority = 46
+
+    def recognises(self, source: Source) -> bool:
+        head = source.head
+        return all(each.search(head) is not None for each in (_START, _PERFORMANCE, _OF_TENSORRT_LLM))
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        report = _decoded(_content(source, progress))
+        groups = [
+            each
+            for name in _GROUPS
+            if isinstance(report, dict) and isinstance(each := report.get(name), dict)
+        ]
+        stated = {name: value for group in groups for name, value in group.items()}
+        requests = report.get("request_info") if isinstance(report, dict) else None
+        at_once = _number(requests.get("avg_num_concurrent_requests")) if isinstance(requests, dict) else None
+        title = "Load test of TensorRT-LLM" + (
+            f", {at_once:.0f} requests at once on average" if at_once else ""
+        )
+        load = _of_tokens(
+            _number(stated.get("avg_ttft_ms")) or 0.0,
+            _number(stated.get("avg_request_latency_ms")) or 0.0,
+            _number(stated.get("avg_tpot_ms")) or 0.0,
+            0.0,
+            at_once=at_once or 0.0,
+        )
+        return _trace(source, (self.format, "trtllm-bench"), [(title, _reported(stated), load)], progress)
+
+
+def _reported(stated: Mapping[str, Any]) -> list[_Row]:
+    """Single figures, and percentiles of one thing as one row; of what has both, the percentiles."""
+    rows: list[_Row] = []
+    spread: set[str] = set()
+    for key, value in stated.items():
+        if isinstance(value, dict):
+            name, unit = _unit_of(key.replace(_PERCENTILES, ""))
+            figures = {_FIGURES_OF_TENSORRT_LLM.get(each, each): _number(value[each]) for each in value}
+            rows.append((name, unit, *(figures.get(each) for each in _FIGURES)))
+            spread.add(name)
+    for key, value in stated.items():
+        name, unit = _unit_of(key.removeprefix("avg_"))
+        if (number := _number(value)) is not None and name not in spread:
+            rows.append((name, unit, number, *(None for _ in _FIGURES[1:])))
+    return rows
+
+
+def _unit_of(key: str) -> tuple[str, str]:
+    ending = next((each for each in _UNITS if key.endswith(each)), "")
+    return key.removesuffix(ending), _UNITS.get(ending, "")
+
+
+def _content(source: Source, progress: Progress) -> bytes:
+    with open_bytes(source) as stream:
+        return LimitedStream(stream, source, progress, "reading results").whole("Write them again.")
+
+
+def _trace(
+    source: Source,
+    format_and_tool: tuple[str, str],
+    tests: list[tuple[str, list[_Row], LoadTest | None]],
+    progress: Progress,
+) -> Trace:
+    builder = TraceBuilder()
+    for title, rows, load in tests:
+        if rows:
+            shown = rows[: rows_shown(builder.quality, len(rows))]
+            builder.tables.append(ResultTable(title, _COLUMNS, tuple(shown), load=load))
+    if not builder.tables:
+        raise Malformed(source.path, "These results contain no metrics.", "Let the load test finish.")
+    builder.came_from(source.name, *format_and_tool)
+    return builder.build(progress)
+
+
+def _decoded(content: bytes) -> Any:
+    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return msgspec.json.decode(content)
+    return None
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        with contextlib.suppress(OverflowError):
+            return float(value)
+    return None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

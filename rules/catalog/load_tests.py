@@ -1,0 +1,169 @@
+"""Load tests of a server: what the time of a request is made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from parsers.model import ResultTable
+from parsers.model.results import LoadTest, RequestPart
+from parsers.model.units import duration, percent
+from rules.analysis.analysis import Analysis
+from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
+from rules.terms import Culprit, CulpritKind
+from rules.wording.words import Headline, Words, listed, ours
+
+MUCH_IN_QUEUE = 0.3  # of a request: then more come at once than the model's instances answer
+LATE_FIRST_TOKEN = 0.3  # of a request that is answered token by token
+MIN_SLOWER = (
+    2.0  # times: the first token under more requests a second, where the server has reached its limit
+)
+
+_SENT_AT_ONCE = (
+    "Send requests as they will come (--request-rate): sent all at once, most of them wait for the others."
+)
+_ADVICE: dict[RequestPart, Words] = {
+    RequestPart.FIRST_TOKEN: (
+        "Requests wait, or their prompts are long: add instances, limit how many run at once, and let the server "
+        "reuse prompts that begin alike (prefix caching)."
+    ),
+    RequestPart.TOKENS: (
+        "Make each token cheaper: quantise the weights, decode speculatively, or split the model over more GPUs. "
+        "More requests at once give more tokens in all, but none of them sooner."
+    ),
+    RequestPart.QUEUE: (
+        "Let the server batch requests (dynamic_batching), and run several instances of the model (instance_group), "
+        "as long as the GPU has room for them."
+    ),
+    RequestPart.COMPUTE: "Make the model itself faster: the server adds little to it.",
+    RequestPart.OUTSIDE: (
+        "Look at the network and the clients. A model that sends several answers to one request (decoupled) works "
+        "outside these stages."
+    ),
+}
+
+
+@rule
+class LoadTests(Rule):
+    """Information: what the time of a request is made of under load."""
+
+    id = "load-test"
+    category = Category.WHAT_WAS_RECORDED
+    needs = frozenset({Need.LOAD_TEST})
+    explanation = f"""
+What it found
+    A load test measured how long a server takes to answer, and when the first token comes or how long each stage takes.
+
+Why it costs time
+    A request that waits is as late as one that is computed slowly, and faster computation may not help it.
+
+How it decides
+    The mean request is taken apart, or the median one where no mean is stated. If at least
+    {percent(LATE_FIRST_TOKEN)} of its time passes before the first token, or {percent(MUCH_IN_QUEUE)} in the server's
+    queue, that is told; otherwise the longest part. Of several tests, the one is told in which the first token takes
+    the largest share. If it comes {MIN_SLOWER:.0f} times as late when more requests a second are sent, that is said as
+    well.
+
+What to try
+    Let the server batch requests and run several instances of the model, or make single tokens cheaper. A recording
+    of the server under this load tells what its GPU waits for.
+
+When it is wrong
+    Short tests are mostly start and end: fewer requests run at once then than in the middle.
+"""
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        tests = [table for table in analysis.trace.tables if table.load is not None]
+        if not tests:
+            return
+        table = max(tests, key=_lateness)
+        load = table.load
+        if load is None or not _whole(load):
+            return
+        part = _leading(load)
+        yield self.finding(
+            analysis,
+            headline=Headline(_headline(load, part)),
+            account=" ".join(
+                [
+                    *([f"Of {len(tests)} load tests: {table.title}."] if len(tests) > 1 else []),
+                    _account(load),
+                    *_slower(tests),
+                ]
+            ),
+            remedy=remedy(
+                _SENT_AT_ONCE if part is RequestPart.FIRST_TOKEN and _without_limit(load) else _ADVICE[part],
+                ours("Record the server under this load ($RecordATimeline), to see what its GPU waits for."),
+            ),
+            culprit=Culprit(CulpritKind.OPERATOR, part.name.lower().replace("_", " ")),
+            unknown=("Whether the GPU was idle meanwhile: this requires a timeline.",),
+        )
+
+
+def _without_limit(load: LoadTest) -> bool:
+    """Whether all requests were sent at once, and none of them was held back."""
+    return math.isinf(load.rate) and not load.at_once
+
+
+def _whole(load: LoadTest) -> float:
+    return sum(ns for _, ns in load.parts)
+
+
+def _share(load: LoadTest, part: RequestPart) -> float:
+    return dict(load.parts).get(part, 0.0) / (_whole(load) or 1.0)
+
+
+def _lateness(table: ResultTable) -> float:
+    return _share(table.load, RequestPart.FIRST_TOKEN) if table.load is not None else 0.0
+
+
+def _leading(load: LoadTest) -> RequestPart:
+    if _share(load, RequestPart.FIRST_TOKEN) >= LATE_FIRST_TOKEN:
+        return RequestPart.FIRST_TOKEN
+    if _share(load, RequestPart.QUEUE) >= MUCH_IN_QUEUE:
+        return RequestPart.QUEUE
+    return max(load.parts, key=lambda each: each[1])[0]
+
+
+def _headline(load: LoadTest, part: RequestPart) -> str:
+    share, whole = percent(_share(load, part)), duration(_whole(load))
+    time = duration(dict(load.parts)[part])
+    if part is RequestPart.FIRST_TOKEN:
+        return f"The first token comes after {time}, {share} of the time of a request"
+    if part is RequestPart.TOKENS:
+        each = f", {duration(load.token_ns)} each" if load.token_ns else ""
+        return f"A request takes {whole}, {share} of it to generate tokens{each}"
+    if part is RequestPart.QUEUE:
+        return f"Requests wait in the server's queue for {share} of their time"
+    if part is RequestPart.COMPUTE:
+        return f"A request takes {whole}, {share} of it in the model"
+    return f"A request takes {whole}, {share} of it outside the server's stages"
+
+
+def _account(load: LoadTest) -> str:
+    asked = f" at {load.rate:g} a second" if 0 < load.rate < math.inf else ""
+    asked += f" with at most {load.at_once:.0f} at once" if load.at_once > 1 else ""
+    told = {
+        RequestPart.FIRST_TOKEN: "until the first token",
+        RequestPart.TOKENS: "for the other tokens",
+        RequestPart.QUEUE: "in the queue",
+        RequestPart.COMPUTE: "in the model",
+        RequestPart.OUTSIDE: "outside both",
+    }
+    parts = listed([f"{duration(ns)} {told[part]}" for part, ns in load.parts])
+    return f"A request{asked} takes {duration(_whole(load))}: {parts}."
+
+
+def _slower(tests: Sequence[ResultTable]) -> list[str]:
+    """Where the first token comes much later when more is asked for, between tests next to each other."""
+    loads = [table.load for table in tests if table.load is not None]
+    found: list[str] = []
+    for fewer, more in pairwise(loads):
+        first, later = (dict(each.parts).get(RequestPart.FIRST_TOKEN, 0.0) for each in (fewer, more))
+        if 0 < fewer.rate < more.rate < math.inf and later >= MIN_SLOWER * first > 0:
+            found.append(
+                f"At {fewer.rate:g} a second the first token comes after {duration(first)}, at {more.rate:g} after "
+                f"{duration(later)}."
+            )
+    return found[-1:]

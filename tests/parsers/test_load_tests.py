@@ -1,0 +1,122 @@
+"""What load tests state of the time of a request: until the first token, for the others, and in a server's stages."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsers import open_trace
+from parsers.model import Malformed, ResultTable
+from parsers.model.results import LoadTest, RequestPart
+from parsers.model.units import NS_PER_MS
+
+# What SGLang wrote before it stated a rate of requests.
+OF_SGLANG: dict[str, Any] = {
+    "backend": "sglang",
+    "request_rate": 4.0,
+    "max_concurrency": None,
+    "total_input_tokens": 51_200,
+    "total_output_tokens": 20_100,
+    "mean_e2e_latency_ms": 1_200.0,
+    "median_ttft_ms": 200.0,
+    "median_itl_ms": 5.0,
+    "output_throughput": 400.0,
+    "duration": 50.0,
+    "completed": 100,
+}
+OF_TENSORRT_LLM: dict[str, Any] = {
+    "engine": {"model": "model", "backend": "Pytorch"},
+    "world_info": {"tp_size": 1},
+    "request_info": {"num_requests": 64, "avg_num_concurrent_requests": 12.5, "avg_output_length": 128.0},
+    "performance": {
+        "avg_request_latency_ms": 640.0,
+        "request_throughput_req_s": 20.0,
+        "request_latency_percentiles_ms": {"p50": 650.0, "p99": 700.0, "minimum": 500.0, "average": 640.0},
+    },
+}
+STREAMED = {"streaming_metrics": {"avg_ttft_ms": 40.0, "avg_tpot_ms": 4.75}}
+PERF_ANALYZER = """Concurrency,Inferences/Second,Client Send,Network+Server Send/Recv,Server Queue,\
+Server Compute Input,Server Compute Infer,Server Compute Output,Client Recv,p50 latency
+1,50,10,990,0,100,9000,900,0,11000
+8,80,10,990,60000,100,9000,900,0,71000
+"""
+
+
+def table_of(folder: Path, text: str) -> ResultTable:
+    (folder / "result").write_text(text.replace("\\\n", ""))
+    (table,) = open_trace([folder / "result"]).tables
+    return table
+
+
+def parts_of(load: LoadTest | None) -> dict[RequestPart, float]:
+    assert load is not None
+    return {part: ns / NS_PER_MS for part, ns in load.parts}
+
+
+def test_what_follows_the_first_token_is_the_rest_of_the_request(tmp_path: Path) -> None:
+    table = table_of(tmp_path, json.dumps(OF_SGLANG))
+    assert table.title == "Load test of sglang, 4 requests/s, 512 tokens in and 201 out"
+    assert parts_of(table.load) == {RequestPart.FIRST_TOKEN: 200.0, RequestPart.TOKENS: 1_000.0}
+    assert table.load is not None
+    assert (table.load.rate, table.load.at_once, table.load.token_ns) == (4.0, 0.0, 5 * NS_PER_MS)
+
+
+def test_without_the_time_of_a_request_its_tokens_tell_it(tmp_path: Path) -> None:
+    stated = {key: value for key, value in OF_SGLANG.items() if "e2e" not in key}
+    load = table_of(tmp_path, json.dumps(stated | {"max_concurrency": 1, "request_rate": math.inf})).load
+    assert parts_of(load) == {RequestPart.FIRST_TOKEN: 200.0, RequestPart.TOKENS: 1_000.0}
+    assert load is not None
+    assert math.isinf(load.rate)
+
+
+@pytest.mark.parametrize("missing", ["ttft", "token"])
+def test_without_a_part_nothing_is_told_of_the_parts(missing: str, tmp_path: Path) -> None:
+    stated = {key: value for key, value in OF_SGLANG.items() if "e2e" not in key and missing not in key}
+    assert table_of(tmp_path, json.dumps(stated)).load is None
+
+
+@pytest.mark.parametrize(
+    ("at_once", "said"), [(1, "one request at a time"), (2, "at most 2 requests at once")]
+)
+def test_the_title_says_what_was_asked_for(at_once: int, said: str, tmp_path: Path) -> None:
+    stated = OF_SGLANG | {"max_concurrency": at_once, "request_rate": 1, "total_input_tokens": None}
+    assert table_of(tmp_path, json.dumps(stated)).title == f"Load test of sglang, 1 request/s, {said}"
+
+
+def test_a_report_of_tensorrt_llm_is_a_table(tmp_path: Path) -> None:
+    table = table_of(tmp_path, json.dumps(OF_TENSORRT_LLM))
+    assert table.title == "Load test of TensorRT-LLM, 12 requests at once on average"
+    assert table.rows == (
+        ("request_latency", "ms", 640.0, 650.0, None, None, 700.0, 500.0, None, None),
+        ("request_throughput", "requests/s", 20.0, None, None, None, None, None, None, None),
+    )
+    assert table.load is None
+    load = table_of(tmp_path, json.dumps(OF_TENSORRT_LLM | STREAMED, indent=4)).load
+    assert parts_of(load) == {RequestPart.FIRST_TOKEN: 40.0, RequestPart.TOKENS: 600.0}
+
+
+def test_a_report_of_tensorrt_llm_without_figures_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Malformed, match="no metrics"):
+        table_of(tmp_path, json.dumps(OF_TENSORRT_LLM | {"performance": {"avg_request_latency_ms": None}}))
+
+
+@pytest.mark.parametrize("unit", ["ms", "s"])
+def test_genai_perf_states_milliseconds(unit: str, tmp_path: Path) -> None:
+    names = {"time_to_first_token": 40.0, "request_latency": 640.0, "inter_token_latency": 4.75}
+    load = table_of(
+        tmp_path, json.dumps({name: {"unit": unit, "avg": ms} for name, ms in names.items()})
+    ).load
+    assert (load is not None) is (unit == "ms")
+    if load is not None:
+        assert parts_of(load) == {RequestPart.FIRST_TOKEN: 40.0, RequestPart.TOKENS: 600.0}
+
+
+def test_perf_analyzer_tells_the_stages_under_the_most_load(tmp_path: Path) -> None:
+    load = table_of(tmp_path, PERF_ANALYZER).load
+    assert parts_of(load) == {RequestPart.QUEUE: 60.0, RequestPart.COMPUTE: 10.0, RequestPart.OUTSIDE: 1.0}
+    assert load is not None
+    assert load.at_once == 8.0
