@@ -44,6 +44,19 @@ class Hit:
         return self.placed.track.counter
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _InView:
+    """The tracks in view, the same until somebody scrolls or moves lanes."""
+
+    of: tuple[object, ...]  # the layout, how far it is scrolled, its room, and what it shows
+    shown: list[Shown]
+    pinned: list[Shown]
+    has_values: bool  # whether a curve is among them
+
+
+_NOTHING = _InView((), [], [], False)
+
+
 class LaneCanvas(QWidget):
     """Paints names and lanes; the picture of the lanes is kept until the view or the contents change."""
 
@@ -71,6 +84,7 @@ class LaneCanvas(QWidget):
         self._zoom = 0.0  # ns a pixel, in the last frame
         self._names_image: QImage | None = None
         self._names_state: tuple[object, ...] = ()
+        self._seen = _NOTHING
         self.setMouseTracking(True)
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.setAccessibleName("Lanes")
@@ -149,6 +163,7 @@ class LaneCanvas(QWidget):
     def _on_content(self) -> None:
         if self.state.scene is None:
             self._painter.forget()
+            self._seen = _NOTHING
         self.offset = min(self.offset, self.most_offset)
         self.scrolled.emit()
         self.invalidate()
@@ -159,10 +174,23 @@ class LaneCanvas(QWidget):
         told = "" if event < 0 or scene is None else ", ".join(event_text(scene, event, self.state.origin))
         self.setAccessibleDescription(told.replace("\n", ", "))
 
+    @property
+    def _in_view(self) -> _InView:
+        layout, offset, room, scene = self.state.layout, self.offset, self.room, self.state.scene
+        now = (layout, offset, room, scene, scene.derived if scene is not None else None)
+        if self._seen.of != now:
+            top = layout.pinned_height - offset
+            shown = [Shown(placed, placed.top + top) for placed in layout.visible(offset, offset + room)]
+            pinned = [Shown(placed, placed.top) for placed in layout.pinned]
+            has_values = scene is not None and any(
+                scene.counter_of(each.placed.track) is not None for each in (*shown, *pinned)
+            )
+            self._seen = _InView(now, shown, pinned, has_values)
+        return self._seen
+
     def shown(self) -> list[Shown]:
-        pinned = self.state.layout.pinned_height
-        visible = self.state.layout.visible(self.offset, self.offset + self.room)
-        return [Shown(placed, placed.top - self.offset + pinned) for placed in visible]
+        """The tracks that scroll, as far as they are in view."""
+        return self._in_view.shown
 
     def kept_heading(self) -> Shown | None:
         """The heading of the topmost rank while its own place is scrolled away; the next one pushes it out."""
@@ -181,7 +209,8 @@ class LaneCanvas(QWidget):
         )
 
     def pinned(self) -> list[Shown]:
-        return [Shown(placed, placed.top) for placed in self.state.layout.pinned]
+        """The tracks that stay at the top."""
+        return self._in_view.pinned
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         self.state.set_width(max(self.width() - NAMES_WIDTH, 1))
@@ -255,8 +284,7 @@ class LaneCanvas(QWidget):
 
     def _names_picture(self, scene: Scene, shown: list[Shown], pinned: list[Shown], ratio: float) -> QImage:
         """The left column, painted anew only when something in it changed."""
-        with_values = any(scene.counter_of(each.placed.track) is not None for each in (*shown, *pinned))
-        cursor = self.state.cursor if with_values else None
+        cursor = self.state.cursor if self._in_view.has_values else None
         now = (
             self.offset,
             id(self.state.layout),

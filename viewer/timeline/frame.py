@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -20,11 +20,12 @@ from viewer.timeline.geometry.raster import ROUNDED_ROW, Lines
 from viewer.timeline.geometry.scale import Scale
 from viewer.timeline.geometry.strips import Strips
 from viewer.timeline.pixels import (
+    EventRow,
     Idle,
     Picture,
+    Plan,
     Shown,
     busy_of,
-    draw_events,
     draw_ground,
     idle_of,
     paint_busy,
@@ -33,6 +34,7 @@ from viewer.timeline.pixels import (
     paint_lane_gaps,
     paint_over_gaps,
     paint_strip,
+    plan,
     round_events,
     strip_of,
 )
@@ -77,6 +79,7 @@ class FramePainter:
         self._image = QImage()
         self._strips = Strips()
         self._lines = Lines()
+        self._plans: dict[str, Plan] = {}  # of the tracks that scroll, and of the pinned ones
 
     def paint(
         self,
@@ -103,20 +106,21 @@ class FramePainter:
         self._gap_labels.boxes.clear()
         ground = rgb(theme.current().window)
         whole = Picture(pixels, view, ratio, self._strips, self._lines, ground)
-        self._layer(whole, scene, shown, options, QRectF(0, covered, scale.width, height - covered))
+        self._layer("", whole, scene, shown, options, QRectF(0, covered, scale.width, height - covered))
         if heading is not None:
             band = whole.block(heading.top, heading.placed.height)
             band[:] = rgb(theme.current().strip)
             band[-whole.line :] = rgb(theme.current().line)
         if pinned:
             top = Picture(pixels[: round(covered * ratio)], view, ratio, self._strips, self._lines, ground)
-            self._layer(top, scene, pinned, options, QRectF(0, 0, scale.width, covered))
+            self._layer("pinned", top, scene, pinned, options, QRectF(0, 0, scale.width, covered))
             top.block(covered - 1, 1)[:] = rgb(theme.current().line_strong)
         return self._image
 
     def forget(self) -> None:
         """Let go of the recording that the last picture shows."""
         self._strips = Strips()
+        self._plans.clear()
 
     @property
     def is_rough(self) -> bool:
@@ -138,15 +142,27 @@ class FramePainter:
             self._image = QImage(self._pixels.data, width, height, 4 * width, QImage.Format.Format_RGB32)
         return self._pixels
 
+    def _plan(self, layer: str, picture: Picture, scene: Scene, shown: list[Shown]) -> Plan:
+        height, ratio = len(picture.pixels), picture.ratio
+        now = (shown, scene.index, scene.colors, height, ratio, picture.ground)
+        found = self._plans.get(layer)
+        if found is None or found.of != now:
+            found = self._plans[layer] = plan(now, scene, shown, height, ratio)
+        return found
+
     def _layer(
-        self, picture: Picture, scene: Scene, shown: list[Shown], options: Options, clip: QRectF
+        self, layer: str, picture: Picture, scene: Scene, shown: list[Shown], options: Options, clip: QRectF
     ) -> None:
-        draw_ground(picture, shown, options.origin)
+        planned = self._plan(layer, picture, scene, shown)
+        draw_ground(picture, planned, options.origin)
         names: list[_Name] = []
         self._gap_labels.begin()
         over: list[Callable[[], object]] = []  # what is painted over the lines, once these are there
-        for each in shown:
-            self._track(picture, scene, each, options, names, over)
+        for each, rows in planned.tracks:
+            if each.placed.track.lane >= 0:
+                self._lane(picture, scene, each, rows, options, names, over)
+            else:
+                self._track(picture, scene, each, options, over)
         picture.lines.put(picture.pixels)
         for paint in over:
             paint()
@@ -156,13 +172,7 @@ class FramePainter:
             self._gap_labels.draw(painter, clip)
 
     def _track(
-        self,
-        picture: Picture,
-        scene: Scene,
-        shown: Shown,
-        options: Options,
-        names: list[_Name],
-        over: list[Callable[[], object]],
+        self, picture: Picture, scene: Scene, shown: Shown, options: Options, over: list[Callable[[], object]]
     ) -> None:
         placed, track = shown.placed, shown.placed.track
         if track.is_heading:
@@ -174,24 +184,36 @@ class FramePainter:
             over.append(partial(paint_counter, picture, scene, shown))
         elif track.derived:
             over.append(partial(paint_derived, picture, scene, shown))
-        else:
-            over_gaps = track.first_of_device and options.gaps and not placed.collapsed
-            if over_gaps and (idle := idle_of(picture, scene, track.device)) is not None:
-                over.append(partial(paint_lane_gaps, picture, idle, shown.top, placed.height - 1))
-                self._label_gaps(picture, scene, shown, idle)
-            for row in placed.rows:
-                top = shown.top + row.top
-                events = draw_events(picture, scene, track, row.depth, top, row.height, over_gaps)
-                if events is None:
-                    continue
-                if over_gaps:
-                    over.append(partial(paint_over_gaps, picture, events))
-                if row.height >= min(MIN_TEXT_ROW, ROUNDED_ROW):
-                    seen = events.strip.shown(picture.view)
-                    if seen is not None and len(seen.wide):
-                        over.append(partial(round_events, picture, events, seen))
-                        if row.height >= MIN_TEXT_ROW:
-                            self._collect(picture, scene, shown, row.depth, seen, names)
+
+    def _lane(
+        self,
+        picture: Picture,
+        scene: Scene,
+        shown: Shown,
+        rows: Sequence[EventRow],
+        options: Options,
+        names: list[_Name],
+        over: list[Callable[[], object]],
+    ) -> None:
+        placed, track, view = shown.placed, shown.placed.track, picture.view
+        over_gaps = track.first_of_device and options.gaps and not placed.collapsed
+        if over_gaps and (idle := idle_of(picture, scene, track.device)) is not None:
+            over.append(partial(paint_lane_gaps, picture, idle, shown.top, placed.height - 1))
+            self._label_gaps(picture, scene, shown, idle)
+        for row in rows:
+            strip = picture.strips.strip(row.name, row.row, view)
+            if strip.empty:
+                continue
+            if over_gaps:
+                over.append(partial(paint_over_gaps, picture, row, strip.look(row.colors, view)))
+            else:
+                strip.draw(row.colors, view, picture.lines.add(row.place))
+            if row.height >= min(MIN_TEXT_ROW, ROUNDED_ROW):
+                seen = strip.shown(view)
+                if seen is not None and len(seen.wide):
+                    over.append(partial(round_events, picture, row, seen))
+                    if row.height >= MIN_TEXT_ROW:
+                        self._collect(picture, scene, shown, row.name[1], seen, names)
 
     def _label_gaps(self, picture: Picture, scene: Scene, shown: Shown, idle: Idle) -> None:
         height, gaps = shown.placed.height - 1, scene.gaps[idle.device]

@@ -45,12 +45,6 @@ class Overlays:
         scene = self._state.scene
         if scene is None:
             return
-        by_lane = {
-            lane: each
-            for each in shown
-            for lane in (each.placed.track.lane, each.placed.track.calls)
-            if lane >= 0
-        }
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         self._draw_outside(painter, height)
         self._draw_pale(painter, scene, shown)
@@ -59,13 +53,15 @@ class Overlays:
         self._keep_clear(painter, labels, height)
         self._draw_memory(painter, scene, shown)
         area = self._draw_area(painter, shown, height)
-        for each in shown:
+        for each in shown if scene.derived else ():
             made = scene.derived.get(each.placed.track.key) if each.placed.track.derived else None
             if made is not None and made.frame is not None:
                 self._draw_prediction(painter, each, made.frame)
             if made is not None and made.outline is not None:
                 self._draw_outline(painter, each, made.outline)
-        self._draw_evidence(painter, scene, by_lane)
+        by_lane = _by_lane(shown) if self._state.evidence or self._state.selected >= 0 else {}
+        if self._state.evidence:
+            self._draw_evidence(painter, scene, by_lane)
         self._draw_gap(painter, scene, shown)
         painter.restore()
         if self._state.selected >= 0:
@@ -123,7 +119,7 @@ class Overlays:
         return pale
 
     def _draw_memory(self, painter: QPainter, scene: Scene, shown: list[Shown]) -> None:
-        for each in shown:
+        for each in shown if scene.stacks else ():
             stack = scene.stacks.get(each.placed.track.counter)
             if stack is not None and not each.placed.collapsed:
                 top, height = memory_area(each)
@@ -348,6 +344,12 @@ class Overlays:
         line.setAlpha(90)
         painter.setPen(QPen(line, 1))
         painter.drawLine(QPointF(x, 0), QPointF(x, height))
+
+
+def _by_lane(shown: Sequence[Shown]) -> dict[int, Shown]:
+    """Which track each lane is drawn in."""
+    tracks = ((each, each.placed.track) for each in shown)
+    return {lane: each for each, track in tracks for lane in (track.lane, track.calls) if lane >= 0}
 
 
 def free_place(box: QRectF, where: QRectF, height: int, labels: Sequence[QRectF]) -> QRectF:

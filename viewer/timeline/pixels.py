@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import field
 from functools import lru_cache
 
 import numpy as np
 from PySide6.QtGui import QColor
 
-from parsers.model import U8, U32, Counter
+from parsers.model import I64, U8, U32, Counter
 from parsers.model.late import dataclass
 from rules.analysis.idle.causes import Cause
 from viewer.appearance import theme
@@ -31,9 +32,8 @@ from viewer.timeline.geometry.raster import (
     visible_colors,
 )
 from viewer.timeline.geometry.row_index import Row
-from viewer.timeline.geometry.scale import ticks
+from viewer.timeline.geometry.scale import tick_numbers
 from viewer.timeline.geometry.strips import Stretched, Strip, Strips
-from viewer.timeline.geometry.tracks import Track
 from viewer.timeline.kinds.base import counter_style_of
 from viewer.timeline.memory.painting import paint_memory
 from viewer.timeline.memory.stack import MemoryStack
@@ -61,6 +61,7 @@ class Picture:
     strips: Strips
     lines: Lines
     ground: int  # its colour
+    idle: dict[int, Idle | None] = field(default_factory=dict)  # of the devices that were looked at
 
     @property
     def line(self) -> int:
@@ -69,8 +70,7 @@ class Picture:
 
     def place(self, top: float, height: float) -> slice:
         """The lines of the picture from ``top`` on (logical) that lie inside it."""
-        begin, end = round(top * self.ratio), round((top + height) * self.ratio)
-        return slice(begin if begin > 0 else 0, end if end > 0 else 0)
+        return _place(top, height, self.ratio)
 
     def block(self, top: float, height: float) -> U32:
         """The part of the picture from ``top`` on (logical) that lies inside it."""
@@ -81,67 +81,97 @@ class Picture:
         return max(round(bottom * self.ratio) - len(self.pixels), 0)
 
 
-def draw_ground(picture: Picture, shown: list[Shown], origin: float) -> None:
-    """The ground, the grid of the ruler, headings, and the lines between tracks."""
-    colors, rows = theme.current(), sum(len(each.placed.rows) for each in shown)
-    ground = picture.lines.begin(len(picture.pixels), picture.view.width, rows + 2)
-    ground.fill(picture.ground)
-    scale = picture.view.scale
-    for when in ticks(scale, origin, 88.0 * picture.ratio).times:
-        x = round(scale.x(when))
-        if 0 <= x < picture.view.width:
-            ground[x : x + picture.line] = rgb(colors.grid)
-    headings = [each for each in shown if each.placed.track.is_heading or each.placed.track.busy]
-    picture.lines.add(*(picture.place(each.top, each.placed.height) for each in headings)).fill(
-        rgb(colors.strip)
-    )
-    bottoms = (round((each.top + each.placed.height) * picture.ratio) for each in shown)
-    line = picture.line
-    between = [slice(bottom - line if bottom > line else 0, bottom) for bottom in bottoms if bottom > 0]
-    picture.lines.add(*between).fill(rgb(colors.line))
+def _place(top: float, height: float, ratio: float) -> slice:
+    begin, end = round(top * ratio), round((top + height) * ratio)
+    return slice(begin if begin > 0 else 0, end if end > 0 else 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Events:
-    """A row of a lane that has something in view, and where it lies (logical pixels)."""
+class EventRow:
+    """A row of a lane, which lines of the picture it takes, and the colours of its columns, 0 where nothing is."""
 
-    strip: Strip | Stretched
-    colors: U32  # 0 where nothing is
-    top: float
-    height: float
+    name: tuple[int, int]  # its lane and depth
+    row: Row
+    place: slice
+    height: int  # logical pixels
+    colors: Callable[[Columns], U32]
 
 
-def draw_events(
-    picture: Picture, scene: Scene, track: Track, depth: int, top: float, height: float, over_gaps: bool
-) -> Events | None:
-    """Work out one row of a lane, and draw it unless it lies ``over_gaps``; None where nothing is visible."""
-    place, row, lane = picture.place(top, height), scene.index.row(track, depth), track.lane
-    if place.start >= min(place.stop, len(picture.pixels)) or row is None:
-        return None
-    strip = picture.strips.strip((lane, depth), row, picture.view)
-    if strip.empty:
-        return None
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """What is the same in all pictures until lanes move or change their colours."""
+
+    of: tuple[object, ...]
+    ground: (
+        I64  # which line each line of a picture shows where nothing else is: the ground, a heading, an edge
+    )
+    tracks: tuple[
+        tuple[Shown, tuple[EventRow, ...]], ...
+    ]  # lanes with their rows of events; others have none
+    rows: int  # of events
+
+
+GROUND_LINES = 3
+
+
+def plan(of: tuple[object, ...], scene: Scene, shown: Sequence[Shown], height: int, ratio: float) -> Plan:
+    """Where everything lies in a picture of this height (device pixels)."""
+    ground, line = np.zeros(height, np.int64), max(round(ratio), 1)
+    for each in shown:
+        if each.placed.track.is_heading or each.placed.track.busy:
+            ground[_place(each.top, each.placed.height, ratio)] = 1
+    for each in shown:
+        bottom = round((each.top + each.placed.height) * ratio)
+        if bottom > 0:
+            ground[max(bottom - line, 0) : bottom] = 2
+    tracks = tuple((each, _event_rows(scene, each, height, ratio)) for each in shown)
+    return Plan(of, ground, tracks, sum(len(rows) for _, rows in tracks))
+
+
+def _event_rows(scene: Scene, shown: Shown, height: int, ratio: float) -> tuple[EventRow, ...]:
+    track, rows = shown.placed.track, []
+    for each in shown.placed.rows if track.lane >= 0 else ():
+        place, row = _place(shown.top + each.top, each.height, ratio), scene.index.row(track, each.depth)
+        if row is not None and place.start < min(place.stop, height):
+            name = track.lane, each.depth
+            rows.append(EventRow(name, row, place, each.height, _colors_of(scene, *name, row, ratio)))
+    return tuple(rows)
+
+
+def _colors_of(scene: Scene, lane: int, depth: int, row: Row, ratio: float) -> Callable[[Columns], U32]:
+    known, ground, line = scene.colors, rgb(theme.current().window), max(round(ratio), 1)
 
     def colors(shown: Columns) -> U32:
-        classes = scene.colors.classes(lane, row, np.maximum(shown.event, 0))
-        return visible_colors(
-            shown, classes, scene.colors.shades(lane, depth).table, picture.ground, picture.line
-        )
+        classes = known.classes(lane, row, np.maximum(shown.event, 0))
+        return visible_colors(shown, classes, known.shades(lane, depth).table, ground, line)
 
-    found = strip.look(colors, picture.view)
-    if not over_gaps:
-        picture.lines.add(place)[:] = found
-    return Events(strip, found, top, height)
+    return colors
 
 
-def paint_over_gaps(picture: Picture, events: Events) -> None:
+def draw_ground(picture: Picture, plan: Plan, origin: float) -> None:
+    """The ground, the grid of the ruler, headings, and the lines between tracks."""
+    colors, view = theme.current(), picture.view
+    ground, heading, edge = picture.lines.begin(plan.ground, GROUND_LINES, view.width, plan.rows)
+    heading.fill(rgb(colors.strip))
+    edge.fill(rgb(colors.line))
+    ground.fill(picture.ground)
+    scale, grid, line = view.scale, rgb(colors.grid), picture.line
+    step, numbers = tick_numbers(scale, origin, 88.0 * picture.ratio)
+    t0, per_pixel = scale.t0, scale.ns_per_pixel
+    for number in numbers:
+        x = round((origin + number * step - t0) / per_pixel)
+        if 0 <= x < view.width:
+            ground[x : x + line] = grid
+
+
+def paint_over_gaps(picture: Picture, events: EventRow, colors: U32) -> None:
     """The events of a row over the gaps of its lane."""
-    put_over(picture.block(events.top, events.height), events.colors)
+    put_over(picture.pixels[events.place], colors)
 
 
-def round_events(picture: Picture, events: Events, seen: Columns) -> None:
+def round_events(picture: Picture, events: EventRow, seen: Columns) -> None:
     """Take away the corners of a row's wide events."""
-    round_corners(picture.block(events.top, events.height), seen, picture.ground, picture.line)
+    round_corners(picture.pixels[events.place], seen, picture.ground, picture.line)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,7 +184,13 @@ class Idle:
 
 
 def idle_of(picture: Picture, scene: Scene, device: int) -> Idle | None:
-    """Work out the gaps of a device; None where it has none in view."""
+    """The gaps of a device, worked out once; None where it has none in view."""
+    if device not in picture.idle:
+        picture.idle[device] = _idle_of(picture, scene, device)
+    return picture.idle[device]
+
+
+def _idle_of(picture: Picture, scene: Scene, device: int) -> Idle | None:
     gaps = scene.gaps.get(device)
     strip = picture.strips.strip(("gaps", device), gaps.row, picture.view) if gaps is not None else None
     if gaps is None or strip is None or strip.empty:

@@ -109,21 +109,21 @@ class Ruler(QWidget):
         marks = ticks(state.scale, state.origin)
         painter.setFont(self._text.font)
         y = round((RULER_HEIGHT - self._text.height) / 2)
-        free = float(NAMES_WIDTH)
+        free, t0, per_pixel = float(NAMES_WIDTH), state.scale.t0, state.scale.ns_per_pixel
         covered = [box for box in (self._cursor_box(), self._area_box()) if box is not None]
         if marks.anchor:
             painter.setPen(colors.text)
             self._text.draw(painter, marks.anchor, NAMES_WIDTH + 8, y, 200)
             free += 8 + self._text.width(marks.anchor) + 12
         painter.setPen(colors.text_secondary)
+        most = self.width() - 2
         for when, label in zip(marks.times, marks.labels, strict=True):
-            x = NAMES_WIDTH + state.scale.x(when)
-            left = x - self._text.width(label) / 2
-            right = left + self._text.width(label)
-            hidden = any(right > box.left() - 4 and left < box.right() + 4 for box in covered)
-            if left >= free and right <= self.width() - 2 and not hidden:
+            x, width = NAMES_WIDTH + (when - t0) / per_pixel, self._text.width(label)
+            left, right = x - width / 2, x - width / 2 + width
+            hidden = covered and any(right > box.left() - 4 and left < box.right() + 4 for box in covered)
+            if left >= free and right <= most and not hidden:
                 self._text.draw(painter, label, round(left), y, 200)
-            painter.fillRect(QRectF(round(x), RULER_HEIGHT - 5, 1, 4), colors.line_strong)
+            painter.fillRect(round(x), RULER_HEIGHT - 5, 1, 4, colors.line_strong)
 
     def _area_box(self) -> QRectF | None:
         """Where the length of the measured area is written; None where it has no room."""

@@ -19,19 +19,21 @@ class Lines:
         self._shown: I64 = np.empty(0, np.int64)  # which line each of the picture's shows
         self._used = 0
 
-    def begin(self, height: int, width: int, most: int) -> U32:
-        """The ground of another picture, to be filled; ``most`` lines follow."""
-        if self._kept.shape[1] != width or len(self._kept) <= most:
-            self._kept = np.empty((most + 1, width), np.uint32)
-        self._shown = np.zeros(height, np.int64)
-        self._used = 1
-        ground: U32 = self._kept[0]
-        return ground
+    def begin(self, shown: I64, used: int, width: int, most: int) -> U32:
+        """The first lines of another picture, to be filled: so many are ``used``, and ``most`` follow.
 
-    def add(self, *places: slice) -> U32:
-        """A line that is shown at these places, to be filled."""
-        for place in places:
-            self._shown[place] = self._used
+        ``shown`` is which of them each line of the picture shows, but for those that follow.
+        """
+        if self._kept.shape[1] != width or len(self._kept) < used + most:
+            self._kept = np.empty((used + most, width), np.uint32)
+        self._shown = shown.copy()
+        self._used = used
+        first: U32 = self._kept[:used]
+        return first
+
+    def add(self, place: slice) -> U32:
+        """A line that is shown there, to be filled."""
+        self._shown[place] = self._used
         line: U32 = self._kept[self._used]
         self._used += 1
         return line

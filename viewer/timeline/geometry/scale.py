@@ -121,12 +121,18 @@ def unit_of(step: float) -> tuple[float, str]:
     return next((unit for unit in _UNITS if step >= unit[0]), _UNITS[-1])
 
 
-def ticks(scale: Scale, origin: float = 0.0, least_pixels: float = 88.0) -> Ticks:
-    """Marks at least ``least_pixels`` apart, counted from ``origin``."""
+def tick_numbers(scale: Scale, origin: float, least_pixels: float) -> tuple[float, range]:
+    """The step of marks at least ``least_pixels`` apart, and how many of them from ``origin`` each mark in view is."""
     step = nice_step(scale.ns_per_pixel * least_pixels)
     first = math.ceil((scale.t0 - origin) / step - 1e-9)
     last = math.floor((scale.t1 - origin) / step + 1e-9)
-    numbers = range(first, min(last, first + 400) + 1)
+    return step, range(first, min(last, first + 400) + 1)
+
+
+def ticks(scale: Scale, origin: float = 0.0, least_pixels: float = 88.0) -> Ticks:
+    """Marks at least ``least_pixels`` apart, counted from ``origin``."""
+    step, numbers = tick_numbers(scale, origin, least_pixels)
+    first, last = numbers.start, numbers.stop - 1
     farthest = max((abs(number) for number in (first, last)), default=0) * step
     size, unit = unit_of(max(farthest, step))
     decimals = _decimals(size, step)

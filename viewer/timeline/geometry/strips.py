@@ -76,6 +76,10 @@ class Strip:
         """What the columns of the view look like; ``make`` is asked once for the whole strip."""
         return self.whole_look(make)[self._part(view)]
 
+    def draw(self, make: Callable[[Columns], U32], view: Grid, line: U32) -> None:
+        """Fill ``line`` with that."""
+        line[:] = self.whole_look(make)[self._part(view)]
+
     def coverage(self, view: Grid) -> F64:
         """The share of each column of the view that is busy."""
         return self.columns.coverage[self._part(view)]
@@ -163,6 +167,10 @@ class Stretched:
     def look(self, make: Callable[[Columns], U32], _: Grid) -> U32:
         """What the columns of the view look like."""
         return self.source.whole_look(make).take(self.place)
+
+    def draw(self, make: Callable[[Columns], U32], _: Grid, line: U32) -> None:
+        """Fill ``line`` with that."""
+        self.source.whole_look(make).take(self.place, out=line, mode="clip")
 
     def coverage(self, _: Grid) -> F64:
         """The share of each column of the view that is busy."""
