@@ -8,8 +8,8 @@ import numpy as np
 
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.intervals import length
-from rules.analysis.cpu.cpu_time import LONG_GAP_NS, CpuTime
+from rules.analysis.arithmetic.intervals import Intervals, length
+from rules.analysis.cpu.cpu_time import LONG_GAP_NS, MANY_TIMES, MAX_INTERRUPTION_NS, CpuTime
 from rules.analysis.stretches.library_calls import is_sleep
 from rules.findings.base import Finding, rule
 from rules.losses.cpu_work import (
@@ -28,8 +28,9 @@ from rules.losses.cpu_work import (
     unknown_lines,
 )
 from rules.losses.lost_time import evidence_of
+from rules.losses.rare_pauses import few_of_steps, rare_pauses
 from rules.remedies.cpu_work import OUTSIDE_OPERATORS, as_many_threads
-from rules.remedies.host_work import WAIT_FOR_WORK, by_name
+from rules.remedies.host_work import RARER_IN_SLOW_STEPS, WAIT_FOR_WORK, by_name
 from rules.terms import MAJORITY, Culprit, CulpritKind, reason
 from rules.wording.words import number_of_cores
 
@@ -50,9 +51,11 @@ Why it costs time
 How it decides
     It adds up the times of {duration(LONG_GAP_NS)} or more in which neither an operator nor a data loader runs.
     Shorter ones are the cost of calling the next operator, and those that are usually short between the same two
-    operators at the same place of a step are interruptions, of which all that is short has its part. Below
-    {percent(MIN_SHARE)} of the step nothing is reported, nor below {percent(MIN_SEEN)} without that part, nor if fewer
-    than {MIN_STEPS} steps were found. With stacks, it says if the thread sleeps for {percent(MAJORITY)} of this time.
+    operators at the same place of a step are interruptions, of which all that is short has its part. What is longer
+    by {duration(MAX_INTERRUPTION_NS)} and {MANY_TIMES} times as long as usual is none, nor what is mostly in a function
+    that is never quicker. What a few steps have beyond the median one is told by itself. Below {percent(MIN_SHARE)}
+    of the step nothing is reported, nor below {percent(MIN_SEEN)} without the part of interruptions, nor if fewer than
+    {MIN_STEPS} steps were found. With stacks, it says if the thread sleeps for {percent(MAJORITY)} of this time.
 
 What to try
     Replace loops with calls on whole arrays, keep results that do not change, or prepare them in another process
@@ -65,55 +68,74 @@ When it is wrong
     def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
         if min(time.outside_ns, time.outside_seen_ns * MIN_SHARE / MIN_SEEN) < MIN_SHARE * time.step_ns:
             return
-        steps, (start, end) = time.steps, time.outside
-        lines = own_lines(analysis, time, time.outside)
-        told = named_shares(analysis.trace, lines, length(time.outside))
-        sleeps = _slept_ns(time) >= MAJORITY * length(time.outside)
-        call = _mostly_called(analysis, time)
+        pauses, usual = rare_pauses(analysis, time, time.outside)
+        rare_ns = time.without_recorder(pauses)
+        usual_ns = time.outside_ns - rare_ns
+        if rare_ns < MIN_SHARE * time.step_ns:
+            yield self._told(analysis, time, time.outside, time.outside_ns)
+            return
+        yield self._told(analysis, time, pauses, rare_ns)
+        if usual_ns >= MIN_SHARE * time.step_ns:
+            yield self._told(analysis, time, usual, usual_ns)
+
+    def _told(self, analysis: Analysis, time: CpuTime, within: Intervals, ns: int) -> Finding:
+        steps, whole = time.steps, length(within)
+        few, of = few_of_steps(analysis, time, within)
+        lines = own_lines(analysis, time, within)
+        told = named_shares(analysis.trace, lines, whole)
+        sleeps = _slept_ns(time, within) >= MAJORITY * whole
+        call = _mostly_called(analysis, time, within)
         mostly = "sleeping" if sleeps else function_of(call)
-        yield self.lost(
+        advice = WAIT_FOR_WORK if sleeps else by_name(Culprit(CulpritKind.FRAME, call))
+        in_all = " in all" if few > 1 else ""
+        where = (
+            f"In {few} of {of} steps, neither an operator nor a data loader runs for {duration(ns)}{in_all}"
+            if few
+            else f"A step takes {duration(time.step_ns / steps)}, and for {duration(ns / steps)} of it neither an "
+            "operator nor a data loader runs"
+        )
+        average = " on average" if few else ""
+        return self.lost(
             analysis,
             time,
-            time.outside_ns,
+            ns,
             "Code outside PyTorch's operators" + (f", mostly {mostly}" if mostly else ""),
-            account=f"A step takes {duration(time.step_ns / steps)}, and for {duration(time.outside_ns / steps)} of it "
-            "neither an operator nor a data loader runs: the thread is in Python or in a library."
-            + _where(time)
+            few=few,
+            account=f"{where}: the thread is in Python or in a library."
+            + _where(time, within)
             + (f" In the program's own code it is in {told}." if told else "")
-            + libraries(analysis, time, time.outside)
-            + f" Without this code a step would take {duration((time.step_ns - time.outside_ns) / steps)}.",
-            remedy=WAIT_FOR_WORK
-            if sleeps
-            else by_name(Culprit(CulpritKind.FRAME, call)) or OUTSIDE_OPERATORS,
+            + libraries(analysis, time, within)
+            + f" Without this code a step would take {duration((time.step_ns - ns) / steps)}{average}.",
+            remedy=advice or (RARER_IN_SLOW_STEPS if few else OUTSIDE_OPERATORS),
             culprit=culprit_of(
                 analysis, lines, Culprit(CulpritKind.OUTSIDE, "Python code outside any operator")
             ),
-            evidence=longest_of(time, (start, end), "no operator runs"),
+            evidence=longest_of(time, within, "no operator runs"),
             unknown=unknown_lines(analysis.trace, "this is"),
         )
 
 
-def _slept_ns(time: CpuTime) -> int:
-    """For how long of the time outside of operators the thread's innermost frame only lets time pass."""
-    shares = time.shares(time.activity.functions, time.outside)
+def _slept_ns(time: CpuTime, within: Intervals) -> int:
+    """For how long of this time the thread's innermost frame only lets time pass."""
+    shares = time.shares(time.activity.functions, within)
     return sum(ns for event, ns in shares if is_sleep(time.trace.name(event)))
 
 
-def _mostly_called(analysis: Analysis, time: CpuTime) -> str:
-    """The frame of the library's function that the program calls for most of that time; "" where there is none."""
-    for event, ns in called_libraries(analysis, time, time.outside)[:1]:
-        if ns >= MAJORITY * length(time.outside):
+def _mostly_called(analysis: Analysis, time: CpuTime, within: Intervals) -> str:
+    """The frame of the library's function that the program calls for most of this time; "" where there is none."""
+    for event, ns in called_libraries(analysis, time, within)[:1]:
+        if ns >= MAJORITY * length(within):
             return analysis.trace.name(event)
     return ""
 
 
-def _where(time: CpuTime) -> str:
-    """In which range, or between which ones, most of the time lies."""
-    trace, whole = time.trace, length(time.outside)
-    for event, ns in time.shares(time.activity.user_regions, time.outside)[:1]:
+def _where(time: CpuTime, within: Intervals) -> str:
+    """In which range, or between which ones, most of this time lies."""
+    trace, whole = time.trace, length(within)
+    for event, ns in time.shares(time.activity.user_regions, within)[:1]:
         if ns >= MAJORITY * whole:
             return f" {percent(ns / whole)} of this is in {trace.name(event)}."
-    start, end = time.outside
+    start, end = within
     column = time.activity.regions
     opens = np.flatnonzero(column.event >= 0)
     if not len(opens) or not len(start):

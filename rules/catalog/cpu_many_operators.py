@@ -9,6 +9,7 @@ import numpy as np
 from parsers.model.arrays import median_of
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import union
 from rules.analysis.cpu.cpu_time import TRIVIAL_PERCENTILE, CpuTime
 from rules.analysis.idle.threads import READ_BACKS
 from rules.findings.base import Category, Evidence, Finding, rule
@@ -24,6 +25,7 @@ from rules.losses.cpu_work import (
     unknown_lines,
 )
 from rules.losses.lost_time import evidence_of
+from rules.losses.rare_pauses import few_of_steps
 from rules.remedies.cpu_work import ITEMS_TOGETHER, VALUES_TOGETHER, fewer_calls
 from rules.terms import MAJORITY
 from rules.wording.words import counted, listed
@@ -147,6 +149,7 @@ When it is wrong
         order = np.argsort(spans[0])
         within = spans[0][order], spans[1][order]
         step_ns, took = time.step_ns / time.steps, found.share * time.step_ns / time.steps
+        few = few_of_steps(analysis, time, union(*spans))[0] if found.steps >= time.steps else 0
         names = dict.fromkeys(trace.name(each) for each in loop.operators[:body].tolist())
         yield self.lost(
             analysis,
@@ -154,6 +157,7 @@ When it is wrong
             round(part * time.step_ns),
             f"{times:,} items are computed one at a time",
             took=found.share * time.step_ns,
+            few=few,
             account=(
                 f"{sum(len(each.operators) for each in found.loops) / per_step:,.0f} operators a step belong to loops "
                 f"of {times:,} rounds, which take {duration(took)} of the {duration(step_ns)} of a step. A round "
@@ -163,7 +167,8 @@ When it is wrong
                     if found.computes >= MIN_TOLD * found.share
                     else ""
                 )
-                + f"For all items at once, a step would take {duration(step_ns * (1 - part))} at best."
+                + f"For all items at once, a step would take {duration(step_ns * (1 - part))} at best"
+                + (" on average." if few else ".")
             ),
             remedy=ITEMS_TOGETHER,
             culprit=line_or_operator(analysis, time, next(iter(names)), within),

@@ -132,14 +132,17 @@ class ItemLoops:
         """The part of a step that all rounds but the first take, whatever interrupts them.
 
         What takes long is interrupted more often than the short things that ``slowed`` follows from: what is in no
-        loop takes no more than the rest of the steps.
+        loop takes no more than the rest of the steps. What computes for long is not slowed as much, either: its rounds
+        take no longer than they were seen to.
         """
         later = sum(each.later_ns for each in self.loops)
         rounds = sum(
             each.later_ns * each.times / max(each.times - 1, 1) + each.outside_ns for each in self.loops
         )
-        rest = max(self.looked_ns - sum(each.end - each.start for each in self.loops), 0) / self.slowed
-        return min(max(self.slowed * later / max(self.looked_ns, 1), later / max(rounds + rest, 1)), 1.0)
+        seen = sum(each.end - each.start for each in self.loops)
+        rest = max(self.looked_ns - seen, 0) / self.slowed
+        slowed = min(self.slowed * later, max(seen, later))
+        return min(max(slowed / max(self.looked_ns, 1), later / max(rounds + rest, 1)), 1.0)
 
     @property
     def computes(self) -> float:

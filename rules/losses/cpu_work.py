@@ -27,7 +27,7 @@ from rules.kernels.operator_roofs import kinds_of_calls, work_of
 from rules.kernels.operator_work import PRODUCTS
 from rules.source_lines import line_of_frame
 from rules.terms import Culprit, CulpritKind
-from rules.wording.words import Headline, Words, listed, of_every_step, without_stacks
+from rules.wording.words import Headline, Part, Words, listed, without_stacks
 
 MAX_NAMED = 3
 MIN_STEPS = 2  # of one, nobody knows whether it comes again
@@ -167,11 +167,15 @@ class CpuRule(Rule):
         title: str,
         *,
         took: float | None = None,
+        few: int = 0,
         **said: Any,
     ) -> Finding:
-        """A finding that could give back ``ns`` of the window; the title names the share that it ``took``."""
+        """A finding that could give back ``ns`` of the window; the title names the share that it ``took``.
+
+        ``few`` steps hold it; 0 where most do.
+        """
         share = (ns if took is None else took) / time.step_ns
-        headline = Headline(title, of_every_step(analysis, share))
+        headline = Headline(title, Part(share, time.steps, few))
         return self.finding(analysis, ceiling_ns=ns, window_ns=time.step_ns, headline=headline, **said)
 
 

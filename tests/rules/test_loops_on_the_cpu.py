@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from parsers.model import Trace
+from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.cpu_time import cpu_time
 from rules.losses import cpu_loops
@@ -266,3 +267,37 @@ def test_what_a_loop_appends_to_is_written_once(rows: int, stays: bool) -> None:
         trace.op(at + 102, at + 104, "aten::select")
 
     assert (rounds(104, one).computes > 0.5) is stays
+
+
+@pytest.mark.parametrize("interruptions", [0, 4])
+def test_rounds_take_no_longer_than_they_were_seen_to_because_short_things_were_interrupted(
+    interruptions: int,
+) -> None:
+    """Four interruptions make short things take 3.5 times as long, all together."""
+
+    def body(trace: TinyTrace, index: int) -> None:
+        for number in range(16 if not index else 0):
+            trace.op(3_010 * number, 3_010 * number + 8, "aten::select")
+            trace.op(3_010 * number + 10, 3_010 * number + 3_000, "aten::linear")
+        at = 49_000.0
+        for number in range(40):
+            took = 1_008 if index == 2 and number < interruptions else 8
+            trace.op(at, at + took, "aten::sigmoid" if number % 2 else "aten::tanh")
+            at += took + 2
+
+    assert loops_of(60_000, body).share == pytest.approx(0.15 if not interruptions else 0.28, rel=0.05)
+
+
+@pytest.mark.parametrize(("looping", "amount"), [(2, "of the time, in 2 of 5 steps"), (3, "of every step")])
+def test_a_loop_of_a_few_steps_is_told_as_theirs(looping: int, amount: str) -> None:
+    def body(trace: TinyTrace, index: int) -> None:
+        for number in range(32 if index >= 5 - looping else 0):
+            trace.op(1_000 * number, 1_000 * number + 400, "aten::select")
+            trace.op(1_000 * number + 410, 1_000 * number + 990, "aten::linear")
+        trace.op(33_000, 39_000, "aten::mm")
+
+    (found,) = [
+        each for each in diagnose(steps(5, 40_000, body).build()).findings if each.rule == "cpu-item-loop"
+    ]
+    assert found.title.endswith(amount)
+    assert (" at best on average." in found.explanation) is (looping == 2)

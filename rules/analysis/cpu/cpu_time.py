@@ -39,6 +39,10 @@ LONG_GAP_NS = 100_000  # between two operators: a shorter gap is what calling th
 TRIVIAL_PERCENTILE = 10  # of operators' durations: how long one takes that computes hardly anything
 MAX_CALL_NS = 10_000  # without what an operator computes
 MIN_SAME_PLACE = 3  # steps that have the same place: of fewer, nobody knows which one is usual
+MAX_INTERRUPTION_NS = (
+    100_000_000  # Linux shares out a container's CPU quota anew that often (cpu.cfs_period_us)
+)
+MANY_TIMES = 10  # as long as usual: on a crowded machine all takes several times as long
 _ON_CPU = regex(r"(gloo|mpi|ucc):")  # the ranges that PyTorch opens while a collective runs on the CPU
 _OWN_RECORDER = regex(r"(.*[/\\])?stallscope_recorder[/\\](session|status)\.py")
 _OF_A_GPU = regex(r"cuda|cudnn|cublas|nccl|miopen|hipblas|\bhip|triton", re.IGNORECASE)
@@ -164,7 +168,26 @@ class CpuTime:
         around = self.window if self.steps else (int(busy[0][0]), int(busy[1][-1]))
         start, end = subtract(complement(busy, *around), self._recorder)
         usual = self._usual_gaps(start, end)
-        return _Gaps(start, end, interrupted_among(end - start, usual), usual)
+        interrupted = interrupted_among(end - start, usual) & ~_too_long(end - start, usual)
+        interrupted &= ~self._holds_rare_calls(start, end, interrupted)
+        return _Gaps(start, end, interrupted, usual)
+
+    def _holds_rare_calls(self, start: I64, end: I64, among: BOOL) -> BOOL:
+        """Which of some gaps are mostly in a function that they begin, and that is never quicker elsewhere."""
+        table, frames = self.trace.events, self.activity.of_kind(EventKind.PYTHON)
+        frames = frames[(table.start[frames] >= self.window[0]) & (table.start[frames] < self.window[1])]
+        found, places = np.zeros(len(start), bool), np.flatnonzero(among)
+        if not len(frames) or not len(places):
+            return found
+        begin, name = table.start[frames], table.name[frames]
+        gap = places[np.maximum(np.searchsorted(start[places], begin, side="right") - 1, 0)]
+        mine = np.minimum(table.end[frames], end[gap]) - begin
+        mostly = (begin >= start[gap]) & (mine >= MAJORITY * (end - start)[gap])
+        least = np.full(int(name.max()) + 1, np.iinfo(np.int64).max)
+        np.minimum.at(least, name[mostly], mine[mostly])
+        quick = np.bincount(name[table.duration[frames] < MAJORITY * least[name]], minlength=len(least)) > 0
+        found[gap[mostly & ~quick[name]]] = True
+        return found
 
     @cached_property
     def _recorder(self) -> Intervals:
@@ -332,6 +355,11 @@ class CpuTime:
 def interrupted_among(took: I64, usual: I64) -> BOOL:
     """Which of some times are so much longer than usual that something else had the CPU."""
     return (took - usual >= LONG_GAP_NS) & (usual < MAJORITY * took)
+
+
+def _too_long(took: I64, usual: I64) -> BOOL:
+    """Which of some times are so much longer than usual that nothing else can have had the CPU for so long."""
+    return (took - usual > MAX_INTERRUPTION_NS) & (took > MANY_TIMES * usual)
 
 
 def _medians(took: I64, *kind: I64) -> tuple[I64, I64]:
