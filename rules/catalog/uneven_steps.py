@@ -16,6 +16,7 @@ from rules.analysis.arithmetic.intervals import Intervals, clip, durations, leng
 from rules.analysis.cpu.cpu_time import cpu_time
 from rules.analysis.gpu.inside_window import operations
 from rules.analysis.idle.causes import Cause
+from rules.analysis.names.serving_steps import kind_of_step
 from rules.analysis.steps.growth import grow
 from rules.analysis.steps.steps import Step
 from rules.analysis.stretches.evaluations import evaluations
@@ -181,7 +182,7 @@ When it is wrong
         if share(analysis, extra) < analysis.thresholds[MIN_SHARE]:
             return
         longest = max(slow, key=lambda step: step.duration)
-        mine = [step for step in analysis.steady_steps if step.rank == longest.rank]
+        mine = next(steps for steps in _alike(analysis).values() if longest in steps)
         if grow(np.array([step.duration for step in mine], np.float64)):
             yield self._growing(analysis, mine)
             return
@@ -274,13 +275,20 @@ When it is wrong
             return
 
 
+def _alike(analysis: Analysis) -> dict[tuple[int | None, int], list[Step]]:
+    """The steady steps of each rank, those that compute prompts apart from those that answer."""
+    found: dict[tuple[int | None, int], list[Step]] = {}
+    for step in analysis.steady_steps:
+        found.setdefault((step.rank, kind_of_step(step.name)), []).append(step)
+    return found
+
+
 def _most_uneven(analysis: Analysis) -> tuple[list[Step], float, int, int, list[str]] | None:
     """Of the rank that loses most: slow steps, median, time above it, what other findings count of that, and which."""
     best: tuple[list[Step], float, int, int, list[str]] | None = None
     if not len(analysis.trace.links.launch) and any(step.event >= 0 for step in analysis.steady_steps):
         return None  # when the GPU ran what a step launched is not known, and the host may be ahead
-    for rank in {step.rank for step in analysis.steady_steps}:
-        steps = [step for step in analysis.steady_steps if step.rank == rank]
+    for steps in _alike(analysis).values():
         if len(steps) < MIN_STEPS:
             continue
         usual = float(median_of([step.duration for step in steps]))

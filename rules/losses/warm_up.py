@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 
 import numpy as np
@@ -17,7 +16,7 @@ from parsers.model.names.steps import numbered
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import durations
-from rules.analysis.names.compilers import COMPILERS, TORCH_SCRIPT
+from rules.analysis.names.compilers import COMPILERS, TORCH_SCRIPT, is_work_of
 from rules.analysis.steps.steps import Step
 from rules.findings.base import Evidence
 from rules.losses.lost_time import any_stream
@@ -110,7 +109,7 @@ def _start_up_work(analysis: Analysis, step: Step) -> tuple[tuple[str, ...], tup
     cpu = np.flatnonzero(inside & of_kinds(trace.events.kind, *_OF_CPU))
     names = trace.events.name[cpu]
     for compiler, pattern in COMPILERS:
-        mine = cpu[judged(names, trace.strings, partial(_matches, pattern)) > 0]
+        mine = cpu[judged(names, trace.strings, partial(is_work_of, pattern)) > 0]
         spent = int(durations(trace, mine).max(initial=0))
         if compiler == TORCH_SCRIPT and spent < MAJORITY * length:
             continue  # its calls bear the same name when they are fast
@@ -126,10 +125,6 @@ def _start_up_work(analysis: Analysis, step: Step) -> tuple[tuple[str, ...], tup
             parts.append(text + f" ({duration(spent)})")
         one_off |= call is not Call.ALLOCATE and spent > MIN_LOADING_SHARE * length
     return tuple(compilers), tuple(parts), one_off
-
-
-def _matches(pattern: re.Pattern[str], name: str) -> bool:
-    return pattern.search(name) is not None
 
 
 _OF_CPU = (EventKind.REGION, EventKind.CPU_OP, EventKind.PYTHON)

@@ -9,7 +9,14 @@ import pytest
 
 from parsers.model import EventKind, Lane, LaneKind
 from parsers.model.builder import TraceBuilder
-from parsers.model.quality import GPU_OPERATORS, GPU_WITHOUT_TIMES, IN_ROWS, Effect, QualityRecorder
+from parsers.model.quality import (
+    GPU_OPERATORS,
+    GPU_WITHOUT_TIMES,
+    IN_ROWS,
+    KERNEL_COUNTERS,
+    Effect,
+    QualityRecorder,
+)
 from rules import Finding, diagnose
 from rules.analysis.analysis import Analysis
 from rules.verdict.verdict import verdict, what_lacks_a_gpu
@@ -157,6 +164,16 @@ def test_what_the_cpu_runs_is_told_also_where_the_gpu_s_records_are_missing(laun
         launches
     )
     assert any("of its work, the times here" in advice for advice in said.advice) is bool(launches)
+
+
+def test_kernels_of_which_only_counters_were_recorded_are_not_called_missing() -> None:
+    trace = TinyTrace()
+    trace.op(0, 900, "aten::linear")
+    trace.call(100, 110, "cudaLaunchKernel")
+    recorder = QualityRecorder()
+    recorder.note(KERNEL_COUNTERS, Effect.NOTED, "counters and no times", count=7)
+    diagnosis = diagnose(replace(trace.build(), quality=recorder.quality()))
+    assert not [each for each in diagnosis.findings if each.rule == "cpu-recording"]
 
 
 def test_activities_without_times_are_not_called_a_recording_without_a_gpu() -> None:

@@ -16,10 +16,11 @@ from parsers.model import Counter, Malformed, Trace
 from parsers.model.results import REQUEST_LOG, REQUEST_LOG_TITLE, ResultTable
 from rules.analysis.inference.capacity import capacity_of
 from rules.analysis.inference.course import course_of
-from rules.analysis.inference.engine_steps import StepKind, engine_steps, plain_step, sglang_step, vllm_step
+from rules.analysis.inference.engine_steps import engine_steps
 from rules.analysis.inference.phases import Phase, held_up_ns, phases_of
 from rules.analysis.inference.requests import Requests, RequestSource, requests_of
 from rules.analysis.inference.serving import Percentiles, Serving, serving_of
+from rules.analysis.names.serving_steps import StepKind, plain_step, sglang_step, vllm_step
 from tests.opened import opened
 from tests.rules.builder import TinyTrace, ns
 from viewer.cli import main

@@ -15,9 +15,10 @@ from pytestqt.qtbot import QtBot
 
 from parsers import open_trace
 from parsers.model import Trace
-from rules.analysis.inference.engine_steps import StepKind, engine_steps
+from rules.analysis.inference.engine_steps import engine_steps
 from rules.analysis.inference.phases import Phase
 from rules.analysis.inference.requests import AllowedTimes, requests_of
+from rules.analysis.names.serving_steps import StepKind
 from tests.rules.builder import TinyTrace, ns
 from tests.viewer.timeline.mouse import drag
 from viewer.appearance import theme

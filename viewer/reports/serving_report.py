@@ -9,9 +9,9 @@ from typing import Any
 from parsers.model import Trace
 from parsers.model.units import duration, how_many, percent, three_digits
 from rules.analysis.inference.engine_costs import BetweenSteps, CacheTraffic, EngineCosts, HostSampling
-from rules.analysis.inference.engine_steps import StepKind
 from rules.analysis.inference.requests import RequestSource
 from rules.analysis.inference.serving import Percentiles, Serving, serving_of
+from rules.analysis.names.serving_steps import StepKind
 from viewer.reports.rendering.blocks import Table
 from viewer.reports.rendering.terminal_report import table_lines
 

@@ -9,10 +9,11 @@ import numpy as np
 from parsers.model import F64, I64, Trace
 from parsers.model.arrays import distinct_values, median_of
 from parsers.model.late import dataclass
-from rules.analysis.inference.engine_steps import EngineSteps, StepKind, engine_steps
+from rules.analysis.inference.engine_steps import EngineSteps, engine_steps
 from rules.analysis.inference.phases import Phase, held_up_ns, phases_of
 from rules.analysis.inference.requests import Lateness, Requests, requests_of
 from rules.analysis.inference.serving import Serving, percentiles, prompt_rate, serving_of
+from rules.analysis.names.serving_steps import StepKind
 from rules.findings.base import Evidence
 
 if TYPE_CHECKING:

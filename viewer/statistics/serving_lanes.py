@@ -15,9 +15,10 @@ from parsers.model.arrays import distinct_values
 from parsers.model.units import duration
 from rules.analysis.idle.causes import Cause
 from rules.analysis.inference.course import course_of
-from rules.analysis.inference.engine_steps import EngineSteps, StepKind
+from rules.analysis.inference.engine_steps import EngineSteps
 from rules.analysis.inference.phases import Phase, Phases, begun_ns, phases_of
 from rules.analysis.inference.requests import Requests
+from rules.analysis.names.serving_steps import StepKind
 from viewer.timeline.geometry.derived import ABOVE_ALL, Derived, derived_row
 from viewer.timeline.geometry.tracks import Track
 

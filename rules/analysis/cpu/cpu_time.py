@@ -388,7 +388,8 @@ def cpu_time(analysis: Analysis) -> CpuTime | None:
 
 def cpu_time_beside_calls(analysis: Analysis) -> CpuTime | None:
     """The same where calls to the driver were recorded, and nothing of what they launched; None for others."""
-    if not (analysis.trace.events.kind == EventKind.API).any():
+    trace = analysis.trace
+    if trace.quality.kernels_without_times or not (trace.events.kind == EventKind.API).any():
         return None
     return _busiest(analysis, range(len(analysis.threads.keys)), with_calls=True)
 

@@ -10,9 +10,10 @@ import numpy as np
 from parsers.model import F64, I64, Counter, Trace
 from parsers.model.arrays import distinct_values
 from parsers.model.late import dataclass, regex
-from rules.analysis.inference.engine_steps import EngineSteps, StepKind
+from rules.analysis.inference.engine_steps import EngineSteps
 from rules.analysis.inference.phases import begun_ns
 from rules.analysis.inference.requests import Requests
+from rules.analysis.names.serving_steps import StepKind
 
 _BATCH = regex(r"num_requests_running|num_running_reqs|running[ _]re(?:quest|q)s|batch_current_size")
 _TOKENS = regex(r"gen(?:eration)?[ _]throughput")

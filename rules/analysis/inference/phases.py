@@ -9,8 +9,9 @@ import numpy as np
 from parsers.model.arrays import F64, I64
 from parsers.model.late import dataclass
 from rules.analysis.arithmetic.intervals import measure, union
-from rules.analysis.inference.engine_steps import EngineSteps, StepKind
+from rules.analysis.inference.engine_steps import EngineSteps
 from rules.analysis.inference.requests import Requests
+from rules.analysis.names.serving_steps import StepKind
 
 _JITTER_NS = 200_000  # between the end of a step and the time that a log states for its token
 

@@ -14,7 +14,8 @@ from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named
 from parsers.model.results import REQUEST_LOG, REQUEST_LOG_TITLE, Cell, ResultTable
 from parsers.model.units import NS_PER_MS
-from rules.analysis.inference.engine_steps import EngineSteps, StepKind
+from rules.analysis.inference.engine_steps import EngineSteps
+from rules.analysis.names.serving_steps import StepKind
 from rules.terms import MAJORITY
 
 _RANGE = regex(r"^req(?:uest)?[\s_#:\-]*(?=[\w\-]{0,60}\d)[\w\-]{1,60}$", re.IGNORECASE)

@@ -9,8 +9,9 @@ from parsers.model.arrays import distinct_values, median_of
 from parsers.model.late import dataclass
 from parsers.model.results import REQUEST_LOG_TITLE
 from rules.analysis.inference.engine_costs import EngineCosts, engine_costs
-from rules.analysis.inference.engine_steps import EngineSteps, StepKind, engine_steps
+from rules.analysis.inference.engine_steps import EngineSteps, engine_steps
 from rules.analysis.inference.requests import Requests, RequestSource, request_logs, requests_of
+from rules.analysis.names.serving_steps import StepKind
 
 _GAIN_OF_A_PLATEAU = 1.1  # throughput of twice the batch or more over that of the batch: less is no gain
 _TWICE = 2

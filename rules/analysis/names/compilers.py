@@ -33,6 +33,10 @@ _WHEN_IT_RUNS = regex(
     r"Cache Lookup|Torch-Compiled Region|CompiledF(unction|xGraph)|Pregraph|inductor_root|_runtime_wrapper",
     re.IGNORECASE,
 )
+_BESIDE = regex(  # the frames around compiled code, guards, launches of Triton's kernels, and who waits for work
+    r"_dynamo[/\\](eval_frame|guards|mutation_guard)|call_size|launch_metadata|triton[/\\]backends[/\\]\w+[/\\]driver|"
+    r"compile_worker"
+)
 _OF_EVERY_CALL = (TORCH_SCRIPT, "TensorFlow")
 
 
@@ -46,6 +50,9 @@ def is_compiling(name: str) -> bool:
 
     TorchScript's and TensorFlow's calls bear the same name when they are fast, and do not count.
     """
-    return _WHEN_IT_RUNS.search(name) is None and any(
-        pattern.search(name) for compiler, pattern in COMPILERS if compiler not in _OF_EVERY_CALL
-    )
+    return any(is_work_of(pattern, name) for compiler, pattern in COMPILERS if compiler not in _OF_EVERY_CALL)
+
+
+def is_work_of(pattern: re.Pattern[str], name: str) -> bool:
+    """Whether a name is one of a compiler's own work; ``pattern`` is that compiler's."""
+    return bool(pattern.search(name)) and not (_WHEN_IT_RUNS.search(name) or _BESIDE.search(name))

@@ -16,6 +16,7 @@ from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.per_name import distinct
 from parsers.model.names.steps import numbered, step_number
 from rules.analysis.arithmetic.intervals import durations, length, measure, union
+from rules.analysis.names.serving_steps import kind_of_step
 from rules.analysis.steps.garbage import collections_among
 from rules.analysis.steps.marks import Mark, cycles_of_loops, cycles_of_regions, follow_on, mark_of
 from rules.analysis.steps.repetition import repetitions
@@ -322,15 +323,24 @@ def _with_warm_up_marked(
 ) -> list[Step]:
     """Leading steps that are much slower than the later half are not steady, nor are steps without GPU work.
 
-    Garbage is collected at any time: what that takes makes no step a warm-up.
+    Garbage is collected at any time: what that takes makes no step a warm-up. Nor is a prompt the warm-up of answers:
+    where names tell what a step computes, it must be slow among its own kind as well, if there are several of it.
     """
     working = [index for index, works in enumerate(has_work) if works]
     lengths = np.array([step.duration for step in steps], np.int64) - collecting(trace, lanes, steps)
     times = lengths[working]
     if len(times) < 2:
         return [replace(step, steady=works) for step, works in zip(steps, has_work, strict=True)]
-    last_warm = working[last] if (last := _last_warm(times, warm_up_ratio)) >= 0 else -1
-    return [replace(step, steady=has_work[index] and index > last_warm) for index, step in enumerate(steps)]
+    warm = np.arange(len(times)) <= _last_warm(times, warm_up_ratio)
+    kinds = np.array([kind_of_step(steps[index].name) for index in working], np.int64)
+    for kind in distinct_values(kinds[(kinds > 0) & warm]).tolist():
+        mine = np.flatnonzero(kinds == kind)
+        if len(mine) > 1:
+            warm[mine] &= times[mine] > warm_up_ratio * float(median_of(times[mine[len(mine) // 2 :]]))
+    left_out = {working[index] for index in np.flatnonzero(warm).tolist()}
+    return [
+        replace(step, steady=has_work[index] and index not in left_out) for index, step in enumerate(steps)
+    ]
 
 
 def collecting(trace: Trace, lanes: BOOL, steps: Sequence[Step]) -> I64:

@@ -22,8 +22,9 @@ from parsers.model import F64, I64, Progress
 from parsers.model.results import REQUEST_LOG
 from parsers.model.units import NS_PER_MS, capital, duration, percent, three_digits
 from rules.analysis.inference.capacity import capacity_of
-from rules.analysis.inference.engine_steps import StepKind, engine_steps
+from rules.analysis.inference.engine_steps import engine_steps
 from rules.analysis.inference.requests import AllowedTimes, Lateness, RequestSource
+from rules.analysis.names.serving_steps import StepKind
 from viewer.appearance import theme
 from viewer.appearance.widgets import SPRING, Label, fill, horizontal, scrolling, vertical
 from viewer.documents.document import Document, Stage

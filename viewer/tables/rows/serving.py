@@ -9,9 +9,10 @@ import numpy as np
 
 from parsers.model.arrays import F64
 from rules.analysis.analysis import Analysis
-from rules.analysis.inference.engine_steps import StepKind, engine_steps
+from rules.analysis.inference.engine_steps import engine_steps
 from rules.analysis.inference.phases import held_up_ns
 from rules.analysis.inference.requests import requests_of
+from rules.analysis.names.serving_steps import StepKind
 from viewer.tables.columns import EVENT, TIMES, columns, known, names_of, times
 from viewer.tables.table import Column, RowTable, row_table
 
