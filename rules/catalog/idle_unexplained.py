@@ -11,7 +11,7 @@ from parsers.model.arrays import median_of
 from parsers.model.late import dataclass
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.intervals import Intervals, intersect, length, measure, pairs, union
+from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, measure, pairs, union
 from rules.analysis.idle.attribution import QUEUED_BEHIND, QUEUED_COLLECTIVE, QUEUED_COPY, WAIT_IN_GRAPH
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.regions import is_loader
@@ -32,6 +32,7 @@ from rules.wording.words import (
 
 # names that are looked at, and of those that may be blamed: what more share has no culprit
 LARGEST, BLAMED = (3, 2)
+EARLY = 0.8  # of the idle time, in the first half: then it is of a start
 ONE_CALL, BEYOND_THE_OTHERS = 0.8, 10  # of a name's time, and times what its other calls usually take
 
 
@@ -137,9 +138,10 @@ How it decides
     A gap is unexplained when the operation after it has no launch record: no CUDA calls were recorded, they were cut
     off at the start of the recording, or the operation ran inside an opaque CUDA graph. The same goes for an
     operation that had been launched long before and waited while nothing recorded ran. It is reported from
-    {unexplained-idle} of the step. If operators of the CPU fill half of such gaps, as in TensorFlow's timelines, it
-    names them. If only communication was recorded, nothing is reported: the computation was left out, and the GPU did
-    not idle.
+    {unexplained-idle} of the step. Where nothing repeats as steps and the first half of the time holds four fifths of
+    it, that is said: then it is of a start. If operators of the CPU fill half of such gaps, as in TensorFlow's
+    timelines, it names them. If only communication was recorded, nothing is reported: the computation was left out, and
+    the GPU did not idle.
 
 What to try
     Record CPU and GPU activity together, and start the recording one step earlier.
@@ -185,14 +187,17 @@ When it is wrong
         if doing := meanwhile(analysis, waiting.intervals):
             yield self._beside_operators(waiting, doing)
             return
+        gap = _one_gap(waiting)
+        early = "" if gap else _early(waiting)
         yield self._told(
             waiting,
             headline=Headline(
-                "Idle for an unknown reason", of_every_step(analysis, share(analysis, waiting.worst_ns))
+                f"Idle {'at first, ' if early else ''}for an unknown reason",
+                of_every_step(analysis, share(analysis, waiting.worst_ns)),
             ),
             account=(
                 f"The GPU idles {waiting.part}, and this recording does not show why: "
-                f"{waiting.named(waiting.blames[:3])}." + _one_gap(waiting) + waiting.spread
+                f"{waiting.named(waiting.blames[:3])}." + (gap or early) + waiting.spread
             ),
             advice=(
                 "Record CPU and GPU activity together, and start the recording one step earlier."
@@ -285,6 +290,23 @@ def _one_gap(waiting: IdleTime) -> str:
     """ " One gap of 78.7 ms is most of it." where that is so."""
     alone = len(waiting.by_device) < 2 and waiting.longest_ns > MAJORITY * waiting.ns
     return f" One gap of {duration(waiting.longest_ns)} is most of it." if alone else ""
+
+
+def _early(waiting: IdleTime) -> str:
+    """ " 88 % of it lies in the first half of this time; in the second half the GPU idles 8.6 %." without steps."""
+    analysis = waiting.analysis
+    start, end = analysis.window
+    middle = (start + end) // 2
+    if analysis.steps_in_window or len(waiting.by_device) > 1 or middle <= start:
+        return ""
+    first = length(clip(waiting.intervals, start, middle))
+    if first < EARLY * waiting.ns:
+        return ""
+    later = (waiting.ns - first) / (end - middle)
+    return (
+        f" {percent(first / waiting.ns)} of it lies in the first half of this time; in the second half the GPU idles "
+        f"{percent(later)}."
+    )
 
 
 def _in_graphs(waiting: IdleTime) -> str:

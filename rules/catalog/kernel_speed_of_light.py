@@ -25,6 +25,7 @@ from rules.kernels.checks.speed_of_light import (
     multiprocessors,
     speed_of_light,
 )
+from rules.kernels.checks.stalls import stalls
 from rules.losses.kernel_findings import Fault, KernelRule, Reads, other_faults
 from rules.terms import MAJORITY
 
@@ -159,6 +160,8 @@ def _against_waits(kernel: KernelProfile, usual: tuple[str, ...]) -> tuple[str, 
         "_throttle"
     ):  # more at once fills it more
         return (stall_reasons()[verdict.stall].fix, *usual[1:])
+    if not stalls(kernel):
+        usual = usual[:1]  # the explanation says that they were not recorded
     possible = kernel.number(THEORETICAL)
     if verdict.advice is Advice.UNKNOWN and possible is not None and possible < LOW_OCCUPANCY_PERCENT:
         return (*map(advice_to_raise, verdict.limiters), *usual)

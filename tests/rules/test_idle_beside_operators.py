@@ -31,3 +31,30 @@ def test_one_call_much_longer_than_the_others_is_its_first_use(usual: float, onc
 def test_one_of_several_long_calls_is_no_first_use() -> None:
     found = told([10.0, 100_000.0, 60_000.0, 1_000.0, 1_000.0, 1_000.0, 1_000.0])
     assert "first used" not in found.explanation
+
+
+def without_launches(*gaps: tuple[float, float]) -> Finding:
+    """Of kernels that run for 1 ms from end to end but for these gaps (us)."""
+    trace, at, number = TinyTrace(), 0.0, 0
+    for start, length in (*gaps, (1_000.0, 0.0)):
+        while at < start:
+            trace.operation(at, at + 10, f"kernel_{number}")
+            at, number = at + 10, number + 1
+        at += length
+    (found,) = [each for each in diagnose(trace.build()).findings if each.rule == "idle-unexplained"]
+    return found
+
+
+@pytest.mark.parametrize(("late", "early"), [(40.0, True), (42.0, False)])
+def test_idle_time_of_a_start_is_told_as_such(late: float, early: bool) -> None:
+    found = without_launches((100.0, 80.0), (300.0, 80.0), (900.0, late))
+    assert found.title.startswith("Idle at first, for an" if early else "Idle for an") is True
+    told = " 80 % of it lies in the first half of this time; in the second half the GPU idles 8.0 %."
+    assert (told in found.explanation) is early
+
+
+def test_one_gap_that_is_most_of_it_is_told_alone() -> None:
+    found = without_launches((100.0, 200.0), (900.0, 20.0))
+    assert found.title.startswith("Idle for an")
+    assert "One gap of 200 us is most of it." in found.explanation
+    assert "first half" not in found.explanation

@@ -9,7 +9,7 @@ from rules.analysis.analysis import Analysis
 from rules.findings.base import Category, Severity
 from rules.kernels.checks.speed_of_light import L1, speed_of_light
 from rules.verdict.verdict import verdict
-from tests.rules.kernel_profiles import COMPUTE, MEMORY, kernel, stall, trace_of
+from tests.rules.kernel_profiles import COMPUTE, DRAM, ISSUED, LATENCY, MEMORY, kernel, stall, trace_of
 from tests.rules.test_kernel_checks import conflicts
 from tests.rules.test_kernel_findings import LOW, WAITING, Metrics, categories, found
 
@@ -108,6 +108,23 @@ def test_a_kernel_in_grids_of_several_sizes_is_told_once_with_what_each_of_them_
     assert waits.kernel == "2640"
     assert waits.ceiling_ns == pytest.approx(0.5 * 300_000 + 0.75 * 100_000 + 0.375 * 100_000)
     assert verdict(Analysis(trace), diagnose(trace)) == waits.title
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_stall_reasons_are_pointed_to_where_the_report_has_them(recorded: bool) -> None:
+    low = {COMPUTE: 50.0, MEMORY: 50.0, DRAM: 20.0, "lts__throughput.avg.pct_of_peak_sustained_elapsed": 20.0}
+    waits = stall("long_scoreboard", 0.6) if recorded else {}
+    without = () if recorded else (ISSUED, LATENCY)
+    (told,) = (
+        each
+        for each in found(
+            trace_of(kernel(low, {**waits, **({ISSUED: 0.2} if recorded else {})}, without=without))
+        )
+        if each.rule == "kernel-speed-of-light"
+    )
+    assert told.title.endswith("mostly waits (50 % compute, 50 % memory)")
+    assert any("See the stall reasons" in advice for advice in told.advice) is recorded
+    assert ("does not say what warps wait for" in told.explanation) is not recorded
 
 
 def test_the_limit_of_a_kernel_in_grids_of_several_sizes_is_the_verdict() -> None:
