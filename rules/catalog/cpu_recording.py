@@ -20,7 +20,7 @@ from rules.losses.cpu_work import MAX_NAMED, MIN_NAMED, Products, named_shares, 
 from rules.remedies.cpu_work import ALL_CORES, FEWER_THREADS, LARGE_OPERATORS, SINGLE_PRECISION
 from rules.remedies.remedy import Remedy
 from rules.terms import MAJORITY, NEARLY_ALL, NOBODY, Culprit, CulpritKind, quoted
-from rules.wording.words import Headline, of_every_step, shortened, without_times
+from rules.wording.words import Headline, listed, of_every_step, shortened, without_times
 
 MAX_NAME_LENGTH = 26  # in the title
 MIN_BUSY = 0.01  # of the time: what takes less says nothing about it
@@ -210,8 +210,11 @@ def _innermost(time: CpuTime) -> tuple[CulpritKind, Shares]:
 
 
 def _account(trace: Trace, named: Shares, busy_ns: int, window_ns: int) -> str:
-    where = ", ".join(
-        f"{percent(ns / window_ns)} in {quoted(_name(trace, event))} ({duration(ns)})" for event, ns in named
+    where = listed(
+        [
+            f"{percent(ns / window_ns)} in {quoted(_name(trace, event))} ({duration(ns)})"
+            for event, ns in named
+        ]
     )
     if not where:
         return f"Its busiest thread works {percent(min(busy_ns / window_ns, 1.0))} of the time."

@@ -16,6 +16,7 @@ _PLAIN_WORDS = regex(r"[A-Za-z][a-z]*(?: [A-Za-z][a-z]*)*")
 
 def quoted(name: str) -> str:
     """A recorded name inside a sentence: in quotes where it would be read as a word of it, such as “data”."""
+    name = name.strip()
     return f"“{name}”" if _PLAIN_WORDS.fullmatch(name) else name
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parsers.model import Trace
+from parsers.model import KernelProfile, Trace
 from parsers.model.late import dataclass
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, percent
@@ -31,6 +31,11 @@ NEARLY_ALL = 0.95  # of what the GPU computes
 NOTEWORTHY_RANGE = 0.05  # of the recorded time: ranges of one name that take less are not told
 MAX_NAME_LENGTH = 40
 MAX_NAMED = 3
+_OF_AMD = {
+    "MemUnitBusy": "memory unit {} busy",
+    "VALUBusy": "vector units {} busy",
+    "OccupancyPercent": "{} occupancy",
+}
 BUDGET_LABELS = {
     "compute": "compute",
     "communication": "exposed communication",
@@ -238,9 +243,8 @@ def _of_kernels(trace: Trace, diagnosis: Diagnosis) -> str:
     if not any(each.metrics for each in trace.kernels):
         return f"{kernels}, no verdict: the profiler measured nothing"
     if "kernel-speed-of-light" in diagnosis.skipped and is_amd(trace):
-        return (
-            f"{kernels}{_longest_of(trace)}: AMD's counters are shown, and only Nsight Compute's are judged"
-        )
+        longest = _longest_of(trace) + _measured_by_amd(groups_of_all_grids(trace.kernels)[0].representative)
+        return f"{kernels}{longest}: AMD's counters are shown, and only Nsight Compute's are judged"
     if "kernel-speed-of-light" in diagnosis.skipped:
         whose = "their" if count != 1 else "its"
         return f"{kernels}, no verdict: {whose} throughput was not measured (--section SpeedOfLight)"
@@ -275,8 +279,17 @@ def _longest_of(trace: Trace) -> str:
     whole, groups = profiled_ns(trace), groups_of_all_grids(trace.kernels)
     if not whole or len(groups) < 2:
         return ""
-    name = shortened(groups[0].representative.name, MAX_NAME_LENGTH)
+    name = shortened(kernel_name(groups[0].representative.name), MAX_NAME_LENGTH)
     return f", {percent(groups[0].total_ns / whole)} of their time in {name}"
+
+
+def _measured_by_amd(kernel: KernelProfile) -> str:
+    """What AMD's derived counters say of one kernel, in brackets; empty without them."""
+    known = ((words, kernel.number(name)) for name, words in _OF_AMD.items())
+    told = [
+        words.format(percent(value / 100)) for words, value in known if value is not None and value <= 100
+    ]
+    return f" ({', '.join(told)})" if told else ""
 
 
 def _both_ways(analysis: Analysis, diagnosis: Diagnosis, problem: Finding) -> str:

@@ -274,6 +274,24 @@ def test_the_longest_of_profiled_kernels_is_named_though_its_times_are_means(
     )
 
 
+@pytest.mark.parametrize(
+    ("busy", "told"), [(99.6, "memory unit 100 % busy, "), (50.0, "memory unit 50 % busy, "), (100.5, "")]
+)
+def test_what_amds_derived_counters_say_of_the_longest_kernel_is_told(
+    busy: float, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "pmc_perf.csv"
+    rows = (
+        f'{number},0,"void {name}<int>(float*)",{start},{end},{busy},81.6'
+        for number, (name, start, end) in enumerate(TIMED)
+    )
+    header = "Dispatch_ID,Grid_Size,Kernel_Name,Start_Timestamp,End_Timestamp,MemUnitBusy,OccupancyPercent\n"
+    path.write_text(header + "\n".join(rows))
+    assert main(["diagnose", str(path)]) == 0
+    said = capsys.readouterr().out.partition(": ")[0]
+    assert said == f"2 profiled kernels, 75 % of their time in gemm ({told}82 % occupancy)"
+
+
 def test_counters_of_any_name_are_of_amds_gpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "counters.csv"
     path.write_text(COUNTERS.replace("SQ_WAVES", "FETCH_SIZE").replace("TCC_HIT_sum", "WRITE_SIZE"))
