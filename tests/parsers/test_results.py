@@ -161,6 +161,19 @@ def test_reports_that_nsys_stats_prints_one_after_the_other_are_tables_of_their_
     assert refused.value.hint
 
 
+@pytest.mark.parametrize(
+    ("lacking", "noted"), [("CUDA kernel data", True), ("CUDA memory transfers data", False)]
+)
+def test_a_report_without_kernels_is_said_to_tell_nothing_of_a_gpu(
+    lacking: str, noted: bool, tmp_path: Path
+) -> None:
+    calls = "Time (%),Total Time (ns),Num Calls,Name\n70.0,4000,3,poll\n\n"
+    text = "Processing [run.sqlite] with [/opt/nsys/target/reports/osrt_sum.py]...\n" + calls
+    text += f"Processing [run.sqlite] with [/opt/a.py]...\nSKIPPED: run.sqlite does not contain {lacking}.\n"
+    notes = {note.kind for note in opened(tmp_path / "printed.csv", text).quality.notes}
+    assert ("no-kernels" in notes) is noted
+
+
 def test_many_small_tables_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     readings: list[int] = []
     numbers = CsvTable.numbers

@@ -116,6 +116,7 @@ _REMARKS = regex(rf"(?:\xef\xbb\xbf)?(?:{_REMARK}[^\n]*\n|[ \t\r]*\n)*".encode("
 _IS_REMARK = regex(_REMARK)
 _EXECUTED = regex(r"^\[\d+/\d+\] Executing '(\w{1,60})' stats report")
 _REPORT = regex(r"^Processing \[.*\] with \[(?:.*[\\/])?(\w{1,60})\.py")
+_LACKS_KERNELS = regex(r"SKIPPED: .{1,999} does not contain CUDA kernel data")
 _IN_ALL = regex(r"Self (CPU|CUDA|XPU) time total: (\S+)$")
 _InAll = dict[tuple[int, TimeOf], float]  # us of all rows of a table, by its place and whose time it is
 _PERCENT = regex(r"(-?\d{1,9}(?:\.\d{1,6})?)%")
@@ -226,6 +227,12 @@ def _printed(
             named = replace(kind, title=f"{report} of {NSYS_STATS}") if report else kind
             found.append((named, table_of(header, whole)))
         report = ""
+    if any(map(_LACKS_KERNELS.match, lines)):
+        builder.quality.note(
+            "no-kernels",
+            Effect.NOTED,
+            f"{NSYS_STATS} found no CUDA kernels in the report: it says nothing of a GPU",
+        )
     builder.quality.read(bad)
     builder.quality.note(
         "row-of-another-length", Effect.QUARANTINED, "lines that belong to none of the tables", "", bad
