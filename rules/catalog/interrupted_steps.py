@@ -140,7 +140,10 @@ def _cannot_tell(trace: Trace, pinned: bool) -> Words:
 
 def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
     calls = api_calls(analysis, waiting.device, Call.ALLOCATE)
-    what = "Pinned host memory" if _is_of_host_memory(waiting.culprit) else "Memory"
+    what = "Memory"
+    if _is_of_host_memory(waiting.culprit):
+        others = any(not _OF_HOST_MEMORY.match(analysis.trace.name(call)) for call in calls.tolist())
+        what = "Memory, pinned host memory above all," if others else "Pinned host memory"
     text = (
         f"{what} is allocated and freed: {counted(analysis, len(calls), 'call')}, "
         f"{duration(total(analysis, calls) / max(len(calls), 1))} each on average. Meanwhile the GPU idles: "
