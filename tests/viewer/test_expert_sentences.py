@@ -50,7 +50,7 @@ EXPECTED = [
             "software: SGLang, PyTorch",
             "--enable-torch-compile",
         ),
-        ("Compile the model", "98 %", "36 steady", "idles 98"),
+        ("Compile the model", "98 % of", "36 steady", "idles 98"),
     ),
     Expected(
         "chrome/*b200__eager*",
