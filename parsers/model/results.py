@@ -109,6 +109,13 @@ class ResultTable:
         return () if place is None else tuple(row[place] for row in self.rows)
 
 
+OWN_CODE = (  # of a table of the program's own functions, each with the libraries that it calls
+    ResultColumn("Own function"),
+    ResultColumn("With its libraries", "s"),
+    ResultColumn("Share", "%"),
+    ResultColumn("Mostly in"),
+    ResultColumn("Of it", "s"),
+)
 REQUEST_LOG_TITLE = "Request log "  # before the name of its file
 REQUEST_LOG = (  # of a table with one row a request; times since the first arrival
     ResultColumn("id"),

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from parsers.model import Trace
 from parsers.model.late import regex
+from parsers.model.names.source_files import frame_parts
 from parsers.model.results import TimeOf
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
@@ -14,11 +15,13 @@ from rules.analysis.beside.printed_totals import (
     LINE,
     LOADER,
     Awaited,
+    OwnCode,
     Spent,
     Total,
     holding,
     importing,
     loading,
+    own_code,
     printed_totals,
 )
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
@@ -91,6 +94,8 @@ How it decides
     may be the CPU's wait for the GPU, and the GPU's time is reported. Functions of Python
     that wait for locks, processes, the network or for time to pass are called waits. Where no function of Python has
     {percent(MIN_LEADING)} of the time itself, the innermost one that has {percent(MAJORITY)} with its calls is told.
+    Where a saved profile tells who called whom, the time of Python and of libraries is the program's own function's
+    that called them, and the one with at least {percent(MIN_LEADING)} of it is told first.
     PyTorch's DataLoader is told with what it calls, where that is {percent(MIN_LEADING)} of the CPU's time and as much
     as any operator's own. Ranges named after a phase of a step, such as a backward pass, are not told for an operator.
     A table that states the same rows again, grouped by shapes, counts once.
@@ -114,16 +119,17 @@ When it is wrong
         first = _first(main, spent)
         imports = importing(analysis.trace) if main.of is TimeOf.PROGRAM else 0.0
         around = _around(analysis.trace, main, first)
+        own = _own(analysis.trace, main, first)
         yield self.finding(
             analysis,
             headline=Headline(
-                _headline(main, first, spent, imports, around), names_culprit=imports < MAJORITY
+                _headline(main, first, spent, imports, around, own), names_culprit=imports < MAJORITY
             ),
             account=" ".join(
                 [
                     *(_account(each) for each in (main, *(each for each in spent if each is not main))),
                     *_what_may_wait(main, spent),
-                    *_with_what_it_calls(around),
+                    *(_with_libraries(own) if own else _with_what_it_calls(around)),
                     *_others_like_it(spent),
                 ]
             ),
@@ -138,7 +144,7 @@ When it is wrong
                 ),
                 ours("Record a timeline as well ($RecordATimeline), to see what waits for what."),
             ),
-            culprit=Culprit(_CULPRITS[main.of], (around[0] if around else first).name, at=_line(main, first)),
+            culprit=_culprit(main, first, around, own),
             unknown=("Whether the GPU was idle meanwhile: this requires a timeline.",),
         )
 
@@ -182,12 +188,34 @@ def _around(trace: Trace, main: Spent, first: Total) -> tuple[Total, ...]:
     return (loader,) if own < NEARLY_ALL * loader.share else ()
 
 
+def _own(trace: Trace, main: Spent, first: Total) -> tuple[OwnCode, ...]:
+    """The program's own functions, where one of them has much of its time and none of Python's waits for as much."""
+    own = own_code(trace) if main.of is TimeOf.PROGRAM and first.awaits is None else ()
+    return own if own and own[0].share >= MIN_LEADING else ()
+
+
+def _culprit(main: Spent, first: Total, around: tuple[Total, ...], own: tuple[OwnCode, ...]) -> Culprit:
+    if own:
+        function, file, line = frame_parts(own[0].name)
+        return Culprit(CulpritKind.FRAME, own[0].name, at=SourceLine(file, line, function))
+    return Culprit(_CULPRITS[main.of], (around[0] if around else first).name, at=_line(main, first))
+
+
 def _headline(
-    main: Spent, first: Total, spent: tuple[Spent, ...], imports: float, around: tuple[Total, ...]
+    main: Spent,
+    first: Total,
+    spent: tuple[Spent, ...],
+    imports: float,
+    around: tuple[Total, ...],
+    own: tuple[OwnCode, ...],
 ) -> str:
     name = shortened(_named(first.name), MAX_NAME)
     if imports >= MAJORITY:
         return f"{percent(imports)} of the program's time is in importing modules"
+    if own:
+        place = _named(own[0].name)
+        place = place if len(place) <= MAX_NAME else shortened(frame_parts(own[0].name)[0], MAX_NAME)
+        return f"{percent(own[0].share)} of {_WHOSE[main.of]} is in {place}{_mostly_in(own[0])}"
     if around:
         inner = shortened(_named(around[0].name), MAX_NAME)
         return f"{percent(around[0].share)} of {_WHOSE[main.of]} is in {inner}, with what it calls"
@@ -223,6 +251,21 @@ def _with_what_it_calls(around: tuple[Total, ...]) -> list[str]:
     told = listed([_told(row, True) for row in around[:MAX_NAMED]])
     inside = ", each inside the next" if len(around) > 1 else ""
     return [f"With what {'they call' if inside else 'it calls'}{inside}: {told}."] if around else []
+
+
+def _with_libraries(own: tuple[OwnCode, ...]) -> list[str]:
+    told = [
+        f"{percent(each.share)} in {shortened(_named(each.name), 60)}{_mostly_in(each)}"
+        for each in own[:MAX_NAMED]
+        if each.share >= MIN_NAMED
+    ]
+    return [f"By the program's own functions, with the libraries they call: {listed(told)}."] if told else []
+
+
+def _mostly_in(own: OwnCode) -> str:
+    below = frame_parts(own.below)[0]
+    tells = below and not below.startswith("<") and below != frame_parts(own.name)[0]
+    return f", mostly in {shortened(below, MAX_NAME)}" if tells and own.below_share >= MAJORITY else ""
 
 
 def _what_may_wait(main: Spent, spent: tuple[Spent, ...]) -> list[str]:

@@ -7,6 +7,7 @@ import io
 import marshal
 import pstats
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,6 +73,73 @@ def test_what_cprofile_saves_and_prints_are_the_same_functions(tmp_path: Path) -
 def test_a_text_about_profiles_is_none(tmp_path: Path) -> None:
     with pytest.raises(UnknownFormat):
         table_of(tmp_path, b"ncalls is the number of calls, tottime the time of the function alone\n")
+
+
+_MAIN = ("/home/me/main.py", 1, "main")
+_LOAD = ("/home/me/main.py", 9, "load")
+_TRAIN = ("/home/me/main.py", 20, "train")
+_READ = ("/usr/lib/python3.11/json/decoder.py", 3, "read")
+_SCAN = ("~", 0, "<built-in method scan>")
+Stats = dict[tuple[str, int, str], tuple[int, int, float, float, dict[tuple[str, int, str], Any]]]
+
+
+def calls_of(*, counts_alone: bool = False) -> Stats:
+    """main calls load and train; both call read of the library, load three times as long; read calls a built-in."""
+
+    def times(calls: int, own: float, whole: float) -> Any:
+        return calls if counts_alone else (calls, calls, own, whole)
+
+    return {
+        _MAIN: (1, 1, 0.5, 10.0, {}),
+        _LOAD: (1, 1, 0.5, 6.5, {_MAIN: times(1, 0.5, 6.5)}),
+        _TRAIN: (1, 1, 1.0, 3.0, {_MAIN: times(1, 1.0, 3.0)}),
+        _READ: (
+            4,
+            4,
+            4.0,
+            8.0,
+            {_LOAD: times(3, 3.0, 6.0), _TRAIN: times(1, 1.0, 2.0), _READ: times(1, 0.0, 0.0)},
+        ),
+        _SCAN: (4, 4, 4.0, 4.0, {_READ: times(4, 4.0, 4.0)}),
+    }
+
+
+@pytest.mark.parametrize("counts_alone", [False, True])
+def test_time_of_libraries_belongs_to_the_own_functions_that_called_them(
+    counts_alone: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "saved.prof"
+    path.write_bytes(marshal.dumps(calls_of(counts_alone=counts_alone)))
+    functions, own = open_trace([path]).tables
+    assert len(functions.rows) == 5
+    assert own.rows == (
+        ("load (/home/me/main.py:9)", 6.5, 65.0, "read (/usr/lib/python3.11/json/decoder.py:3)", 6.0),
+        ("train (/home/me/main.py:20)", 3.0, 30.0, "read (/usr/lib/python3.11/json/decoder.py:3)", 2.0),
+        ("main (/home/me/main.py:1)", 0.5, 5.0, None, None),
+    )
+
+
+@pytest.mark.parametrize("folder", ["", "/usr/lib/python3.11/"])
+def test_without_folders_or_own_functions_there_is_one_table(folder: str, tmp_path: Path) -> None:
+    def moved(key: tuple[str, int, str]) -> tuple[str, int, str]:
+        return (key[0] if key[0] == "~" else folder + key[0].rpartition("/")[2], *key[1:])
+
+    stats = {
+        moved(key): (*rest[:4], {moved(caller): times for caller, times in rest[4].items()})
+        for key, rest in calls_of().items()
+    }
+    table_of(tmp_path, marshal.dumps(stats))
+
+
+def test_functions_of_libraries_that_call_each_other_have_no_end(tmp_path: Path) -> None:
+    other = ("/usr/lib/python3.11/json/scanner.py", 5, "scan")
+    stats = calls_of()
+    stats[_READ][4][other] = (1, 1, 0.0, 1.0)
+    stats[other] = (1, 1, 0.0, 1.0, {_READ: (1, 1, 0.0, 1.0)})
+    path = tmp_path / "saved.prof"
+    path.write_bytes(marshal.dumps(stats))
+    _, own = open_trace([path]).tables
+    assert own.column("With its libraries") == pytest.approx((6.5, 3.0, 0.5), abs=0.01)
 
 
 @pytest.mark.parametrize("at", [7, 30, -3])

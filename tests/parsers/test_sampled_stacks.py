@@ -19,6 +19,7 @@ from parsers.files.base import parser_of
 from parsers.files.source import identify
 from parsers.model import EventKind, LaneKind, Trace, TraceError
 from parsers.model.builder import TraceBuilder
+from parsers.model.names.source_files import is_own_file
 from parsers.stacks import timeline
 from parsers.stacks.timeline import SampledThread, add_thread, stacks_of
 from rules import diagnose
@@ -428,3 +429,18 @@ def test_times_of_operators_are_not_said_to_be_the_cpus(tmp_path: Path) -> None:
 def test_stacks_of_other_profilers_are_not_taken_for_pytorchs(tmp_path: Path) -> None:
     trace = opened(tmp_path, "main (train.py:30);step (train.py:12) 7\nmain (train.py:30);f(12):g 3\n")
     assert {each.kind for each in trace.quality.notes} == {"counted"}
+
+
+@pytest.mark.parametrize(
+    ("file", "own"),
+    [
+        (r"C:\Users\me\AppData\Local\Programs\Python\Python311\Lib\json\decoder.py", False),
+        (r"C:\Users\me\anaconda3\lib\json\decoder.py", False),
+        (r"C:\Users\me\Miniforge3\envs\train\Lib\json\decoder.py", False),
+        (r"C:\Users\me\project\lib\decoder.py", True),
+        (r"C:\Users\me\python\decoder.py", True),
+        ("/home/me/lib/decoder.py", True),
+    ],
+)
+def test_pythons_own_library_is_known_on_windows(file: str, own: bool) -> None:
+    assert is_own_file(file) is own

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from parsers.data_marshal import NoData, loads
 from parsers.files.base import Parser, Source, parser
 from parsers.files.texts import utf8
-from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace
+from parsers.model import F64, I64, Malformed, Progress, ResultColumn, ResultTable, Trace
 from parsers.model.late import dataclass, regex
-from parsers.model.results import Cell, TimeOf, Totals
+from parsers.model.names.source_files import frame_parts, is_own_frame
+from parsers.model.results import OWN_CODE, Cell, TimeOf, Totals
 from parsers.printed_profile import read_profile
 
 _GPROF_HEADER = regex(rb"^ *time +seconds +seconds +calls +\S+/call +\S+/call +name\s*$", re.MULTILINE)
@@ -71,6 +74,8 @@ _ROWS = regex(rb"(?:\n *\d+(?:/\d+)? +(?:\d+\.\d{3} +){4}[^\n]+){5}")  # of a ta
 _PLACE = regex(r"(.*):(\d{1,9})\((.*)\)$")
 _BUILT_IN = regex(r"[<{](?:built-in )?method '?([\w.]+)'?(?: of '([\w.]+)' objects)?[>}]")
 _SAVED = regex(rb"[{\xfb][()\xa8\xa9](?:\x03|\x03\0\0\0)[utzZaA\xf5\xf4\xfa\xda\xe1\xc1]", re.DOTALL)
+_MAX_DEPTH = 200  # calls of libraries in one another
+_LEFT = 1e-4  # of the time, that has not reached an own function: no more is looked for
 _ENABLES = "_lsprof.Profiler.enable"  # its time is what another profiler saw, which was started inside
 _COLUMNS = (
     ResultColumn("Function"),
@@ -89,6 +94,15 @@ class _Function:
     whole_s: float
 
 
+class _Call(NamedTuple):
+    """One function called by another one, by their places: its own seconds for it, and with what it calls."""
+
+    callee: int
+    caller: int
+    own_s: float
+    whole_s: float
+
+
 @parser
 class PythonProfile(Parser):
     """Recognised by the header of the printed table, or by a saved dictionary whose keys are (file, line, function)."""
@@ -99,7 +113,7 @@ class PythonProfile(Parser):
     files = "cProfile, as text and as saved for pstats"
     suffixes = (".prof", ".pstats", ".txt")
     priority = 57  # before the tables of torch.utils.bottleneck, which prints both
-    version = 4
+    version = 5
 
     def recognises(self, source: Source) -> bool:
         if _SAVED.match(source.head) or any(_HEADER.encode() in each for each in source.printed):
@@ -109,7 +123,9 @@ class PythonProfile(Parser):
     def read(self, source: Source, progress: Progress) -> Trace:
         def tables(content: bytes) -> Iterator[ResultTable]:
             if _SAVED.match(content):
-                yield _table(_saved(source, content), 0.0)
+                functions, calls = _saved(source, content)
+                yield _table(functions, 0.0)
+                yield _own_code(functions, calls)
             else:
                 for functions, in_all in printed_functions(
                     utf8(content).decode("utf-8", "replace").splitlines()
@@ -166,15 +182,84 @@ def _built_in(text: str) -> str:
     return (f"{found[2]}.{found[1]}" if found[2] else found[1]) if found else text
 
 
-def _saved(source: Source, content: bytes) -> list[_Function]:
+def _saved(source: Source, content: bytes) -> tuple[list[_Function], list[_Call]]:
     try:
         stats: Any = loads(content)
-        return [
+        places = {key: place for place, key in enumerate(stats)}
+        functions = [
             _Function(_place(*key), int(calls), float(own), float(whole))
             for key, (_, calls, own, whole, _) in stats.items()
         ]
+        called = [
+            _Call(places[key], places[caller], *_times_of(times))
+            for key, (*_, callers) in stats.items()
+            for caller, times in callers.items()
+            if caller in places and caller != key
+        ]
     except (NoData, TypeError, ValueError, AttributeError) as error:
         raise Malformed(source.path, "This profile of Python cannot be read.", "Write it again.") from error
+    return functions, called
+
+
+def _times_of(times: Any) -> tuple[float, float]:
+    """Its own seconds and those with what it calls; profile, which is not cProfile, counts calls alone."""
+    return (float(times[2]), float(times[3])) if isinstance(times, tuple) else (float(times), float(times))
+
+
+def _own_code(functions: Sequence[_Function], calls: Sequence[_Call]) -> ResultTable:
+    """The time of each function that is not the program's own, by the own functions that called it.
+
+    A function is called by several: each has the share of its time that it took for them, and what is called in turn
+    by libraries passes on to their callers as their own time does. No row where all files are without their folders:
+    modules of libraries then look like those of the program.
+    """
+    files = [frame_parts(each.name)[1] for each in functions]
+    has_folders = any("/" in file or "\\" in file for file in files)
+    own = np.array(
+        [
+            has_folders and bool(file) and is_own_frame(each.name)
+            for each, file in zip(functions, files, strict=True)
+        ],
+        bool,
+    )
+    spent = np.array([each.own_s for each in functions], np.float64)
+    callee, caller = (np.array([each[place] for each in calls], np.int64) for place in (0, 1))
+    weights = [_shares(callee, np.array([each[place] for each in calls], np.float64)) for place in (2, 3)]
+    passing = np.where(own, 0.0, spent)
+    arrived = np.zeros(len(calls), np.float64)
+    for number in range(_MAX_DEPTH):
+        flow = passing[callee] * weights[0 if number == 0 else 1]
+        arrived += np.where(own[caller], flow, 0.0)
+        passing = np.where(own, 0.0, np.bincount(caller, flow, len(functions)))
+        if passing.sum() <= _LEFT * spent.sum():
+            break
+    whole = spent.sum()
+    mine = np.where(own, spent, 0.0) + np.bincount(
+        caller, np.where(own[caller], arrived, 0.0), len(functions)
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for place in np.argsort(-mine, kind="stable").tolist():
+        if not own[place] or mine[place] <= 0:
+            continue
+        below = np.flatnonzero(caller == place)
+        most = int(below[np.argmax(arrived[below])]) if len(below) else -1
+        name = functions[int(callee[most])].name if most >= 0 and arrived[most] > 0 else None
+        rows.append(
+            (
+                functions[place].name,
+                float(mine[place]),
+                float(mine[place] / whole * 100.0),
+                name,
+                float(arrived[most]) if name else None,
+            )
+        )
+    return ResultTable("Own functions of cProfile", OWN_CODE, tuple(rows))
+
+
+def _shares(callee: I64, times: F64) -> F64:
+    """Each call's share of what its function takes in all calls."""
+    whole = np.bincount(callee, times)
+    return np.divide(times, whole[callee], out=np.zeros(len(times)), where=whole[callee] > 0)
 
 
 def _place(file: str, line: int, function: str) -> str:

@@ -11,6 +11,7 @@ from parsers.model.late import regex
 NO_FOLDERS = "no-folders"  # kind of the quality note of a recording that states files without their folders
 _NOT_OWN = regex(
     r"[/\\](site|dist)-packages[/\\]|[/\\]lib(64)?[/\\]python\d|[/\\]torch[/\\]|^<|^$|\.(cpp|cc|c|h|cu|cuh|pyx)$"
+    r"|\\(?i:python[\d.]+|(?:ana|mini)(?:conda|forge)\w*(?:\\envs\\[^\\]+)?)\\(?i:lib)\\"  # on Windows
 )
 _NOT_OWN_BINARY = regex(r"\.so(\.|$)|^\[|^/(usr|lib|lib64|opt)/|python[\d.]*$|\.(dll|dylib)$")
 _ADDRESS = regex(r"0x[0-9a-f]+", re.IGNORECASE)

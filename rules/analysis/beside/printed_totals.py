@@ -9,7 +9,7 @@ from enum import Enum
 
 from parsers.model import Trace, derived
 from parsers.model.late import dataclass, regex
-from parsers.model.results import Cell, ResultTable, TimeOf, Totals
+from parsers.model.results import OWN_CODE, Cell, ResultTable, TimeOf, Totals
 from parsers.model.units import TIMES
 from rules.terms import MAJORITY, NEARLY_ALL
 
@@ -190,6 +190,30 @@ def _in_ns(table: ResultTable, name: str) -> list[float]:
     timed = (at for at, each in enumerate(table.columns) if each.name == name and each.unit in TIMES)
     place = next(timed, -1)
     return [_number(row, place) * _factor_of(table, place) for row in table.rows] if place >= 0 else []
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCode:
+    """One of the program's own functions: its share with the libraries it calls, and which of these takes the most."""
+
+    name: str
+    ns: float
+    share: float
+    below: str
+    below_share: float  # of it
+
+
+@derived
+def own_code(trace: Trace) -> tuple[OwnCode, ...]:
+    """The program's own functions where a profile tells who called whom, the longest first."""
+    titles = tuple(column.name for column in OWN_CODE)
+    return tuple(
+        OwnCode(str(name), time * TIMES["s"], share / 100.0, str(below or ""), (part or 0.0) / time)
+        for table in trace.tables
+        if tuple(column.name for column in table.columns) == titles
+        for name, time, share, below, part in table.rows
+        if isinstance(time, float) and isinstance(share, float) and not isinstance(part, str) and time > 0
+    )
 
 
 def _spent(table: ResultTable, totals: Totals) -> Spent | None:
