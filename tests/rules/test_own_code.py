@@ -55,10 +55,7 @@ def test_the_own_function_that_calls_libraries_is_told_first(
 
 @pytest.mark.parametrize("below", ["<listcomp> (/lib/python3/a.py:3)", "screen (/lib/python3/a.py:3)"])
 def test_what_says_nothing_of_what_runs_below_is_left_out(below: str) -> None:
-    title, _ = told(
-        of("s", TimeOf.PROGRAM, *ROWS_OF_PYTHON),
-        own_functions(("screen (/home/me/run.py:12)", 60.0, below, 5.0)),
-    )
+    title, _ = told(own_functions(("screen (/home/me/run.py:12)", 60.0, below, 5.0)))
     assert title == "60 % of the program's time is in screen (run.py:12)"
 
 
