@@ -7,7 +7,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+from parsers.files.decoders import UNREADABLE
+
 R = TypeVar("R")
 _RAW = msgspec.json.Decoder(list[msgspec.Raw])
 

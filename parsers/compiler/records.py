@@ -8,6 +8,7 @@ from dataclasses import field, replace
 import msgspec
 
 from parsers.compiler.log_lines import Record
+from parsers.files.decoders import UNREADABLE
 from parsers.model.arrays import MAX_NUMBER
 from parsers.model.late import dataclass, regex
 
@@ -102,7 +103,7 @@ class CompilerLog:
     def _take_structured(self, record: Record) -> None:
         try:
             header = _HEADER.decode(record.header)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE:
             self.damaged += 1
             return
         if self.rank is None:

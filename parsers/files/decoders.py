@@ -11,6 +11,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from parsers.files.base import Source
+from parsers.model import Malformed
+
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 T = TypeVar("T")
 _READING = threading.Lock()
 
@@ -30,6 +34,14 @@ def from_json(content: bytes | str | msgspec.Raw, kind: type[T]) -> T:
     """A value of this type; raises ``msgspec.DecodeError`` and, where it is another, ``msgspec.ValidationError``."""
     value: T = _decoded(msgspec.json, content, kind)
     return value
+
+
+def from_json_of(source: Source, content: bytes, kind: type[T], what: str, hint: str) -> T:
+    """The same of what a source holds: ``Malformed`` says that ``what`` cannot be read."""
+    try:
+        return from_json(content, kind)
+    except UNREADABLE as error:
+        raise Malformed(source.path, f"{what} cannot be read ({error}).", hint) from error
 
 
 def from_msgpack(content: bytes, kind: type[T]) -> T:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from parsers.files.base import Source
-from parsers.files.source import READ_ERRORS
+from parsers.files.source import READ_ERRORS, open_bytes
 from parsers.model import Progress, TraceError
 
 MAX_UNPACKED = 16 * 1024**3
@@ -108,6 +108,14 @@ class LimitedStream:
 
     def close(self) -> None:
         self.closed = True
+
+
+def whole_content(
+    source: Source, progress: Progress, text: str, hint: str, most: int = MAX_WHOLE_BYTES
+) -> bytes:
+    """What a source holds, up to where its packed data is damaged; raises ``TraceError`` as ``LimitedStream`` does."""
+    with open_bytes(source) as stream:
+        return LimitedStream(stream, source, progress, text).whole(hint, most)
 
 
 _SHARE = 0.9

@@ -14,8 +14,8 @@ import msgspec
 
 from parsers.data_pickle import NotData, read_data
 from parsers.files.base import Source
-from parsers.files.source import open_bytes
-from parsers.files.unpacking_limit import MAX_RATIO, LimitedStream, UnpackingLimit
+from parsers.files.decoders import UNREADABLE
+from parsers.files.unpacking_limit import MAX_RATIO, UnpackingLimit, whole_content
 from parsers.model import CollectiveState, Malformed, ProcessGroup, Progress, UnknownFormat
 from parsers.model.arrays import MAX_NUMBER
 from parsers.model.late import dataclass
@@ -57,14 +57,13 @@ class _Frames:
 def read_dump(source: Source, progress: Progress) -> Mapping[str, Any]:
     """The dump as the file states it. Raises ``TraceError`` where it is none, damaged, or more than data."""
     is_pickle = source.head.startswith(PICKLE)
-    with open_bytes(source) as packed:
-        stream = LimitedStream(packed, source, progress, "reading the dump")
-        data = stream.whole(HINT, _MAX_PICKLE if is_pickle else _MAX_JSON)
+    most = _MAX_PICKLE if is_pickle else _MAX_JSON
+    data = whole_content(source, progress, "reading the dump", HINT, most)
     try:
         stated = read_data(data, progress, _Frames()) if is_pickle else msgspec.json.decode(data)
     except NotData as error:
         raise UnknownFormat(source.path, f"This pickle cannot be opened safely: {error}.", HINT) from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise Malformed(source.path, f"This dump cannot be read ({error}).", HINT) from error
     if not isinstance(stated, Mapping) or not isinstance(entries := stated.get("entries"), list):
         raise UnknownFormat(source.path, "This file contains no flight recorder entries.", HINT)

@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 
 from parsers.files.base import Parser, Source, parser
-from parsers.files.source import open_bytes
-from parsers.files.unpacking_limit import LimitedStream, require_memory
-from parsers.json_records import UNREADABLE, Records
+from parsers.files.decoders import UNREADABLE
+from parsers.files.unpacking_limit import require_memory, whole_content
+from parsers.json_records import Records
 from parsers.model import Effect, EventKind, Lane, LaneKind, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import regex
@@ -81,9 +81,7 @@ class KernelParts(Parser):
         return bool(_HEAD.match(head) and _SAYS_UNIT.search(head) and _SAYS_PART.search(head))
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        with open_bytes(source) as packed:
-            stream = LimitedStream(packed, source, progress.part(0.0, 0.3), "reading events")
-            data = stream.whole(_HINT, _MAX_BYTES)
+        data = whole_content(source, progress.part(0.0, 0.3), "reading events", _HINT, _MAX_BYTES)
         events, damaged = _events(data)
         require_memory(source.path, len(events), _BYTES_OF_EVENT, _HINT)
         builder = TraceBuilder()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from parsers.files.base import Parser, Source, parser
-from parsers.files.source import open_bytes
 from parsers.files.texts import utf8
-from parsers.files.unpacking_limit import LimitedStream
+from parsers.files.unpacking_limit import whole_content
 from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass, regex
@@ -70,9 +69,10 @@ class OtherMonitors(Parser):
         )
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        with open_bytes(source) as stream:
-            limited = LimitedStream(stream, source, progress.part(0.0, 0.5), "reading the device log")
-            lines = utf8(limited.whole("Log fewer readings.")).decode("utf-8", "replace").splitlines()
+        content = whole_content(
+            source, progress.part(0.0, 0.5), "reading the device log", "Log fewer readings."
+        )
+        lines = utf8(content).decode("utf-8", "replace").splitlines()
         chips = [int(found[1]) for found in map(_OF_NPU.match, lines) if found]
         log = _Log(Readings(), max(chips, default=0) + 1)
         for place, line in enumerate(lines, 1):

@@ -11,8 +11,7 @@ import msgspec
 
 from parsers.files.base import Parser, Source, parser
 from parsers.files.decoders import from_json
-from parsers.files.source import open_bytes
-from parsers.files.unpacking_limit import LimitedStream, require_memory
+from parsers.files.unpacking_limit import require_memory, whole_content
 from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass, regex
@@ -161,10 +160,9 @@ class ProtonTree(Parser):
         return _START.match(source.head) is not None and _TREE_TELLING.search(source.head) is not None
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        with open_bytes(source) as stream:
-            limited = LimitedStream(stream, source, progress.part(0.0, 0.4), "reading the profile")
-            content = limited.whole("Profile fewer scopes.", _MAX_BYTES)
-        require_memory(source.path, content.count(b'"frame"'), _BYTES_OF_NODE, "Profile fewer scopes.")
+        hint = "Profile fewer scopes."
+        content = whole_content(source, progress.part(0.0, 0.4), "reading the profile", hint, _MAX_BYTES)
+        require_memory(source.path, content.count(b'"frame"'), _BYTES_OF_NODE, hint)
         try:
             first, *rest = msgspec.json.decode(content, type=list[msgspec.Raw])
             root = from_json(first, _Node)

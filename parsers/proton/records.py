@@ -14,10 +14,11 @@ import msgspec
 import numpy as np
 
 from parsers.files.base import Source
+from parsers.files.decoders import UNREADABLE
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.json_lists import Piece
-from parsers.json_records import UNREADABLE, Records
+from parsers.json_records import Records
 from parsers.model import F64, I32, I64, Effect, Excessive, Malformed, Progress, QualityRecorder, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass, regex

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from parsers.files.decoders import UNREADABLE
 from parsers.model import I64, Device, Effect, EventKind
 from parsers.model.arrays import ABSENT, distinct_values, per_value, rows_by
 from parsers.model.late import dataclass
@@ -244,7 +245,7 @@ def _object(text: Any) -> Mapping[str, Any]:
     """A JSON object; empty where the text is none."""
     try:
         value = msgspec.json.decode(text) if isinstance(text, str | bytes) else {}
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return {}
     return value if isinstance(value, dict) else {}
 

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from parsers.files.decoders import UNREADABLE
 from parsers.json_lists import Piece
-from parsers.json_records import UNREADABLE, R, Records
+from parsers.json_records import R, Records
 from parsers.model import I64, Device, Effect, EventKind, QualityRecorder
 from parsers.model.arrays import ABSENT, rows_by
 from parsers.model.late import dataclass

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TypeVar
 
 from parsers.files.base import Source
-from parsers.files.decoders import from_json
-from parsers.files.source import open_bytes
-from parsers.files.unpacking_limit import LimitedStream, require_memory
-from parsers.json_records import UNREADABLE
-from parsers.model import Malformed, Progress
+from parsers.files.decoders import from_json_of
+from parsers.files.unpacking_limit import require_memory, whole_content
+from parsers.model import Progress
 
 T = TypeVar("T")
 
@@ -25,10 +23,6 @@ def decoded_profile(
     Raises ``TraceError`` where it is too large, and ``Malformed``, with ``what`` cannot be read and a hint, where it
     is not of this kind.
     """
-    with open_bytes(source) as packed:
-        data = LimitedStream(packed, source, progress, "reading samples").whole(_SHORTER, _MAX_BYTES)
+    data = whole_content(source, progress, "reading samples", _SHORTER, _MAX_BYTES)
     require_memory(source.path, data.count(counted), bytes_each, _SHORTER)
-    try:
-        return from_json(data, kind)
-    except UNREADABLE as error:
-        raise Malformed(source.path, f"{what} cannot be read ({error}).", hint) from error
+    return from_json_of(source, data, kind, what, hint)

@@ -8,7 +8,6 @@ from dataclasses import field
 from operator import attrgetter
 from typing import Any, TypeVar
 
-import msgspec
 import numpy as np
 
 from parsers.chrome.decode.categories import (
@@ -28,6 +27,7 @@ from parsers.chrome.decode.records import SAMPLE, SAMPLES, Arguments, Event, Pla
 from parsers.chrome.decode.stated import K, Numbered, Stated
 from parsers.chrome.decode.times import INVALID, durations, nanoseconds
 from parsers.chrome.decode.usual_records import CATEGORIES, MemoryEvent, phase_of
+from parsers.files.decoders import UNREADABLE
 from parsers.model import BOOL, I32, I64, KERNEL_COUNTERS, Effect, EventKind, LaneKind, QualityRecorder
 from parsers.model.late import dataclass
 
@@ -327,7 +327,7 @@ def take_counters(columns: Columns, series: Series, texts: list[bytes], first_ro
     columns.counter_rows.clear()
     try:
         arguments = [sample.args for sample in SAMPLES.decode(b"[" + b",".join(mine) + b"]")]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         arguments = [_arguments(text) for text in mine]
     if useless := series.add(events, arguments):
         columns.ignored["C"] += useless
@@ -336,5 +336,5 @@ def take_counters(columns: Columns, series: Series, texts: list[bytes], first_ro
 def _arguments(text: bytes) -> Any:
     try:
         return SAMPLE.decode(text).args
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return None

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from parsers.files.decoders import UNREADABLE
 from parsers.model import CallPlace, Capture, Device, ProcessGroup
 from parsers.model.arrays import MAX_NUMBER
 from parsers.model.late import dataclass
@@ -171,7 +172,7 @@ def parse_header(header: bytes, trailer: bytes) -> Header:
     for text in (before + b"}", b"{" + after):
         try:
             part = msgspec.json.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE:
             continue
         if isinstance(part, dict):
             keys |= part

@@ -17,6 +17,7 @@ from parsers.chrome.decode.stream import Chunk, EventStream
 from parsers.chrome.decode.usual_records import UsualEvents
 from parsers.collecting import without_garbage_collection
 from parsers.files.base import Source
+from parsers.files.decoders import UNREADABLE
 from parsers.files.source import open_bytes
 from parsers.model import QualityRecorder
 from parsers.model.late import dataclass
@@ -70,7 +71,7 @@ def _texts(chunk: Chunk) -> Sequence[Text]:
     for mend in (False, True) if not chunk.last else ():
         try:
             return RAW_EVENTS.decode(b"[" + mended(chunk)[0] + b"]" if mend else chunk.as_list)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE:
             continue
     return recover(chunk, QualityRecorder()).texts
 
@@ -151,7 +152,7 @@ class Reading:
             return True
         try:
             events = EVENTS.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE:
             return False
         self.columns.add(events, first_row)
         if self.columns.counter_rows:

@@ -13,6 +13,7 @@ import msgspec
 
 from parsers.chrome.decode.records import EVENT, Event
 from parsers.chrome.decode.stream import Chunk, is_event
+from parsers.files.decoders import UNREADABLE
 from parsers.model import Effect, QualityRecorder
 from parsers.model.late import dataclass, regex
 from parsers.model.units import size
@@ -190,7 +191,7 @@ def _event(data: bytes, escapes: bool) -> tuple[Event | None, bytes, bool]:
     except msgspec.ValidationError:
         if (event := _coerced(data)) is not None:
             return event, data, True
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         pass
     if len(data) > MAX_PIECE_BYTES or not data.lstrip().startswith(b"{") or not _is_mendable(data):
         return None, data, False
@@ -199,7 +200,7 @@ def _event(data: bytes, escapes: bool) -> tuple[Event | None, bytes, bool]:
         return EVENT.decode(repaired), repaired, True
     except msgspec.ValidationError:
         return _coerced(repaired), repaired, True
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return None, data, False
 
 
@@ -224,7 +225,7 @@ def _coerced(data: bytes) -> Event | None:
     """An event with fields of unexpected types: what can be used of it."""
     try:
         fields: Any = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return None
     if not isinstance(fields, dict):
         return None
@@ -243,7 +244,7 @@ def _coerced(data: bytes) -> Event | None:
     for attempt in (usable, {name: value for name, value in usable.items() if name != "args"}):
         try:
             return EVENT.decode(msgspec.json.encode(attempt))
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        except UNREADABLE:
             continue
     return None
 

@@ -10,10 +10,10 @@ from dataclasses import field
 from functools import cache
 from typing import IO
 
-import msgspec
 import zstandard
 
 from parsers.chrome.decode.records import EVENT
+from parsers.files.decoders import UNREADABLE
 from parsers.model.late import dataclass, regex
 
 BYTES_AT_ONCE = 2 << 20  # the objects of one chunk then stay in the processor's cache
@@ -239,5 +239,5 @@ def is_event(text: bytes) -> bool:
     """Whether this is exactly one event."""
     try:
         return EVENT.decode(text).ph is not None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return False

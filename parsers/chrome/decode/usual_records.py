@@ -18,6 +18,7 @@ from parsers.chrome.decode.records import (
     OperatorArguments,
     Placed,
 )
+from parsers.files.decoders import UNREADABLE
 from parsers.model.late import dataclass
 
 MAX_FAILURES = 8  # more of chunks than successes: the file is of another kind, and trying only costs time
@@ -136,7 +137,7 @@ class UsualEvents:
             return None
         try:
             events: list[Placed] = _EVENTS.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except UNREADABLE:
             self.failures += 1
             return None
         self.failures = max(self.failures - 1, 0)

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from html import unescape
 
 from parsers.files.base import HEAD_BYTES, Parser, Source, parser
-from parsers.files.source import open_bytes
-from parsers.files.unpacking_limit import LimitedStream
+from parsers.files.unpacking_limit import whole_content
 from parsers.model import Malformed, Progress, Trace
 from parsers.model.late import regex
 from parsers.stacks.collapsed import STACK_LINE, trace_of_stacks
@@ -40,10 +39,8 @@ class FlameGraph(Parser):
         return _BEGINS.match(source.head) is not None and any(each in source.head for each in _SAYS)
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        with open_bytes(source) as packed:
-            stream = LimitedStream(packed, source, progress.part(0.0, 0.3), "reading samples")
-            text = stream.whole(_WRITE_RAW, _MAX_BYTES).decode("utf-8", "replace")
-        boxes = _boxes(text)
+        data = whole_content(source, progress.part(0.0, 0.3), "reading samples", _WRITE_RAW, _MAX_BYTES)
+        boxes = _boxes(data.decode("utf-8", "replace"))
         if not boxes:
             raise Malformed(
                 source.path, "This flame graph has no frames that state their samples.", _WRITE_RAW
@@ -116,7 +113,6 @@ class CollapsedStacks(Parser):
         return bool(lines) and nested >= _MIN_NESTED * len(lines) and all(map(STACK_LINE.fullmatch, lines))
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        with open_bytes(source) as packed:
-            stream = LimitedStream(packed, source, progress.part(0.0, 0.3), "reading samples")
-            data = stream.whole("Record fewer samples.", _MAX_BYTES)
+        hint = "Record fewer samples."
+        data = whole_content(source, progress.part(0.0, 0.3), "reading samples", hint, _MAX_BYTES)
         return trace_of_stacks(source, (self.format, "collapsed stacks"), data, progress.part(0.3, 1.0))

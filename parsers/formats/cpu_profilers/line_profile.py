@@ -9,9 +9,9 @@ from dataclasses import replace
 import msgspec
 
 from parsers.files.base import Parser, Source, parser
-from parsers.files.decoders import from_json
+from parsers.files.decoders import from_json_of
 from parsers.files.texts import utf8
-from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace
+from parsers.model import Progress, ResultColumn, ResultTable, Trace
 from parsers.model.late import dataclass, regex
 from parsers.model.results import Cell, TimeOf, Totals
 from parsers.printed_profile import read_profile
@@ -73,12 +73,7 @@ class Scalene(Parser):
 
     def read(self, source: Source, progress: Progress) -> Trace:
         def tables(content: bytes) -> Iterator[ResultTable]:
-            try:
-                profile = from_json(content, _Profile)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                raise Malformed(
-                    source.path, f"This profile of Scalene cannot be read ({error}).", "Write it again."
-                ) from error
+            profile = from_json_of(source, content, _Profile, "This profile of Scalene", "Write it again.")
             yield _table(profile)
 
         return read_profile(source, progress, (self.format, "Scalene"), tables)

@@ -9,11 +9,9 @@ import msgspec
 import numpy as np
 
 from parsers.files.base import Parser, Source, parser
-from parsers.files.decoders import from_json
-from parsers.files.source import open_bytes
+from parsers.files.decoders import UNREADABLE, from_json
 from parsers.files.texts import utf8
-from parsers.files.unpacking_limit import LimitedStream
-from parsers.json_records import UNREADABLE
+from parsers.files.unpacking_limit import whole_content
 from parsers.model import Effect, EventKind, Lane, LaneKind, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import regex
@@ -72,9 +70,8 @@ class Pyinstrument(Parser):
         )
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        with open_bytes(source) as packed:
-            stream = LimitedStream(packed, source, progress.part(0.0, 0.5), "reading calls")
-            data = stream.whole("Record fewer calls.", _MAX_BYTES)
+        hint = "Record fewer calls."
+        data = whole_content(source, progress.part(0.0, 0.5), "reading calls", hint, _MAX_BYTES)
         try:
             rows = list(_printed(data) if _LOGO in data and _PAGE not in data else _stated(data))
         except UNREADABLE as error:

@@ -9,8 +9,7 @@ import msgspec
 import numpy as np
 
 from parsers.files.base import Parser, Source, parser
-from parsers.files.decoders import from_json
-from parsers.json_records import UNREADABLE
+from parsers.files.decoders import UNREADABLE, from_json
 from parsers.model import I32, Effect, Lane, LaneKind, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import regex

@@ -11,9 +11,8 @@ import numpy as np
 
 from parsers.csv_tables import CsvTable, add_operations, has_columns, in_words, read_csv, renamed, table_of
 from parsers.files.base import Parser, Source, parser
-from parsers.files.source import open_bytes
 from parsers.files.texts import utf8
-from parsers.files.unpacking_limit import LimitedStream
+from parsers.files.unpacking_limit import whole_content
 from parsers.model import ArgumentSource, Effect, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import regex
@@ -104,9 +103,8 @@ class NvprofGpuTable(Parser):
     def read(self, source: Source, progress: Progress) -> Trace:
         builder = TraceBuilder()
         if has_gpu_trace(utf8(source.head).decode("latin-1")):
-            with open_bytes(source) as stream:
-                limited = LimitedStream(stream, source, progress.part(0.0, 0.8), "reading the table")
-                printed = limited.whole("Record fewer operations, or write CSV: nvprof --csv.", MAX_PRINTED)
+            hint = "Record fewer operations, or write CSV: nvprof --csv."
+            printed = whole_content(source, progress.part(0.0, 0.8), "reading the table", hint, MAX_PRINTED)
             lines = (line.decode("latin-1") for line in BytesIO(utf8(printed)))
             table = table_of(*gpu_trace(lines))
         else:

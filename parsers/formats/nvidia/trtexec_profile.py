@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import msgspec
 
 from parsers.files.base import Parser, Source, parser
-from parsers.files.decoders import from_json
-from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace
+from parsers.files.decoders import from_json_of
+from parsers.model import Progress, ResultColumn, ResultTable, Trace
 from parsers.model.late import regex
 from parsers.model.results import TimeOf, Totals
 from parsers.printed_profile import read_profile
@@ -50,12 +50,8 @@ class TrtexecProfile(Parser):
 
     def read(self, source: Source, progress: Progress) -> Trace:
         def tables(content: bytes) -> Iterator[ResultTable]:
-            try:
-                yield _table(from_json(content, list[_Layer]))
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                raise Malformed(
-                    source.path, f"These layer times cannot be read ({error}).", "Write them again."
-                ) from error
+            layers = from_json_of(source, content, list[_Layer], "These layer times", "Write them again.")
+            yield _table(layers)
 
         return read_profile(source, progress, (self.format, "trtexec"), tables)
 

@@ -14,10 +14,10 @@ from dataclasses import field
 import msgspec
 
 from parsers.files.base import Parser, Source, parser
+from parsers.files.decoders import UNREADABLE
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.formats.pytorch.execution_trace import Inputs, Node, Operators
-from parsers.json_records import UNREADABLE
 from parsers.model import Effect, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass, regex

@@ -17,9 +17,10 @@ import msgspec
 import numpy as np
 
 from parsers.files.base import Parser, Source, parser
+from parsers.files.decoders import UNREADABLE
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
-from parsers.json_records import UNREADABLE, Records
+from parsers.json_records import Records
 from parsers.model import I64, Effect, Excessive, Malformed, Progress, ResultTable, Trace
 from parsers.model.arrays import MAX_NUMBER
 from parsers.model.builder import TraceBuilder

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from parsers.files.base import Parser, Source, parser
-from parsers.files.source import open_bytes
-from parsers.files.unpacking_limit import LimitedStream
+from parsers.files.decoders import UNREADABLE
+from parsers.files.unpacking_limit import whole_content
 from parsers.model.builder import MAX_TABLES, TraceBuilder
 from parsers.model.errors import Malformed
 from parsers.model.late import regex
@@ -257,8 +257,7 @@ def _unit_of(key: str) -> tuple[str, str]:
 
 
 def _content(source: Source, progress: Progress) -> bytes:
-    with open_bytes(source) as stream:
-        return LimitedStream(stream, source, progress, "reading results").whole("Write them again.")
+    return whole_content(source, progress, "reading results", "Write them again.")
 
 
 def _trace(
@@ -279,7 +278,7 @@ def _trace(
 
 
 def _decoded(content: bytes) -> Any:
-    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    with contextlib.suppress(*UNREADABLE):
         return msgspec.json.decode(content)
     return None
 

@@ -13,9 +13,8 @@ import numpy as np
 
 from parsers.csv_tables import CsvTable, header_of, plain, read_csv, stacked, table_of
 from parsers.files.base import Parser, Source, parser
-from parsers.files.source import open_bytes
 from parsers.files.texts import utf8
-from parsers.files.unpacking_limit import LimitedStream
+from parsers.files.unpacking_limit import whole_content
 from parsers.model.builder import MAX_TABLES, TraceBuilder
 from parsers.model.errors import Excessive, Malformed
 from parsers.model.late import dataclass, regex
@@ -177,11 +176,10 @@ class ResultTables(Parser):
         found: list[tuple[Kind, CsvTable]]
         in_all: _InAll = {}
         if _prints_several(source.head) or _is_for_people(source):
-            with open_bytes(source) as stream:
-                limited = LimitedStream(stream, source, progress.part(0.0, 0.4), "reading the tables")
-                found, in_all = _printed(
-                    limited.whole("Keep its first tables."), builder, progress.part(0.4, 0.8)
-                )
+            content = whole_content(
+                source, progress.part(0.0, 0.4), "reading the tables", "Keep its first tables."
+            )
+            found, in_all = _printed(content, builder, progress.part(0.4, 0.8))
         else:
             table = read_csv(source, builder.quality, progress.part(0.0, 0.8))
             found = [] if kind is None or not table.length else [(kind, table)]

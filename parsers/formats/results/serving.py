@@ -10,9 +10,8 @@ import msgspec
 import numpy as np
 
 from parsers.files.base import Parser, Source, parser
-from parsers.files.decoders import from_json
-from parsers.files.source import open_bytes
-from parsers.files.unpacking_limit import LimitedStream
+from parsers.files.decoders import UNREADABLE, from_json_of
+from parsers.files.unpacking_limit import whole_content
 from parsers.model.arrays import MAX_NUMBER
 from parsers.model.builder import TraceBuilder
 from parsers.model.errors import Malformed
@@ -68,9 +67,9 @@ class RequestLog(Parser):
         return first is not None and all(key.search(first[1]) for key in _KEYS)
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        with open_bytes(source) as stream:
-            limited = LimitedStream(stream, source, progress.part(0.0, 0.3), "reading requests")
-            content = limited.whole("Keep its first requests.")
+        content = whole_content(
+            source, progress.part(0.0, 0.3), "reading requests", "Keep its first requests."
+        )
         lines = [line for line in content.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip()]
         requests = _requests(lines, progress.part(0.3, 0.9))
         if not requests:
@@ -105,7 +104,7 @@ def _requests(lines: list[bytes], progress: Progress) -> list[_Request]:
         for line in lines[begin : begin + _LINES_AT_ONCE]:
             try:
                 request = decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            except UNREADABLE:
                 continue
             if request.is_in_order:
                 found.append(request)
@@ -203,13 +202,9 @@ class TritonServerTrace(Parser):
         return _TRITON_START.match(source.head) is not None and _TELLING.search(source.head) is not None
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        with open_bytes(source) as packed:
-            stream = LimitedStream(packed, source, progress.part(0.0, 0.4), "reading requests")
-            content = stream.whole("Trace fewer requests: --trace-config rate=1000.", _MAX_BYTES)
-        try:
-            entries = from_json(content, list[_Entry])
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise Malformed(source.path, f"This request trace cannot be read ({error}).", _HINT) from error
+        fewer = "Trace fewer requests: --trace-config rate=1000."
+        content = whole_content(source, progress.part(0.0, 0.4), "reading requests", fewer, _MAX_BYTES)
+        entries = from_json_of(source, content, list[_Entry], "This request trace", _HINT)
         requests = _triton_requests(entries, progress.part(0.4, 0.6))
         builder = TraceBuilder()
         complete = [(each.model, each, whole) for each in requests if (whole := each.whole) is not None]
