@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from parsers.model.names.source_files import is_address
+from parsers.model.late import regex
+from parsers.model.names.source_files import KERNEL, is_address
 from parsers.model.units import capital, duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.sampled_stacks import OwnFrame, OwnTime, own_time
@@ -20,9 +21,11 @@ MAX_NAMED = 3
 MIN_NAMED = 0.05  # of the sampled time
 MIN_NAMED_OF_MANY = 0.01  # of it, where no function has as much as that
 MIN_SPINNING = 0.25  # of the sampled time: threads that wait without sleeping take that much of the cores
+MIN_IMPORTING = 0.25  # of the sampled time
 LITTLE = 0.1  # of the sampled time: what takes less is no headline where most is of others
 MAX_NAME_LENGTH = 40  # characters in a title
 MAX_BELOW = 24  # of what a script calls, and of the script
+_WITHOUT_TYPES = regex(r"(?:\(anonymous namespace\)|operator\(\)|[^(<])+")
 _WITH_SYMBOLS = "Build with symbols (-g, in Rust debug = true) and record again: functions then have names."
 _FEWER_THREADS = (
     "Use fewer threads: OMP_NUM_THREADS or OPENBLAS_NUM_THREADS, above all where one pool of threads calls a library "
@@ -32,6 +35,7 @@ _WITHOUT_START = (
     "Record the program's work without its start (py-spy record --pid), or see which modules take it: "
     "python -X importtime."
 )
+_KERNEL_SYMBOLS = "Let perf read the kernel's symbols (sysctl kernel.kptr_restrict=0), and record again."
 _OTHER_PROCESSES = "Record the processes it waits for, too: py-spy record --subprocesses."
 _CODE = """# py-spy record --threads --format speedscope --output cpu.json -- python train.py
 # perf record -F 99 -g python -X perf train.py && perf script > cpu.txt     # with what libraries do"""
@@ -57,7 +61,9 @@ How it decides
     sampled time of all threads are named, along with what runs below them most of the time. Time without any such
     frame is told by the innermost function. Where most of the own time has addresses instead of functions, the binary
     is named. A library's function that takes longer than any own function, called by several of them, is named
-    instead. Python's functions that wait for threads and processes are told as waiting where an own function spends at
+    instead. Importing modules is told first where it takes {percent(MIN_IMPORTING)} of the time and longer than any
+    function of the program's own; functions that modules call while they are imported are no part of it.
+    Python's functions that wait for threads and processes are told as waiting where an own function spends at
     least {percent(MAJORITY)} of the time so; threads that only wait, without own functions, are left out of that.
     Threads that give their core away again and again (sched_yield) are told where they take
     {percent(MIN_SPINNING)}.
@@ -82,7 +88,8 @@ When it is wrong
             remedy=remedy(
                 *([_WITH_SYMBOLS] if _without_symbols(time)[0] else []),
                 *([_FEWER_THREADS] if _is_spinning(time) else []),
-                *([_WITHOUT_START] if _is_importing(_shared(time, named)) else []),
+                *([_WITHOUT_START] if _is_importing(time) else []),
+                *([_KERNEL_SYMBOLS] if _is_in_kernel(_shared(time, named)) else []),
                 *([_OTHER_PROCESSES] if _waiting(time, named) else []),
                 "See Flame for the full stacks and what the named lines call.",
                 "If the GPU waits for this code, make it do less, or move it to other processes.",
@@ -131,9 +138,14 @@ def _shared(time: OwnTime, named: list[OwnFrame]) -> OwnFrame | None:
     return first if first is not None and named and first.ns > named[0].ns else None
 
 
-def _is_importing(shared: OwnFrame | None) -> bool:
-    """Whether it is Python's own machinery that finds and runs modules."""
-    return shared is not None and shared.file.startswith("<frozen importlib")
+def _is_importing(time: OwnTime) -> bool:
+    """Whether importing modules takes much of the time, and more than any function of the program's own."""
+    functions = [each.ns for each in time.frames if each.function != "<module>"]
+    return time.importing_ns >= max(MIN_IMPORTING * time.sampled_ns, *functions[:1], 1)
+
+
+def _is_in_kernel(shared: OwnFrame | None) -> bool:
+    return shared is not None and shared.function == KERNEL
 
 
 def _headline(time: OwnTime, named: list[OwnFrame]) -> Headline:
@@ -143,10 +155,11 @@ def _headline(time: OwnTime, named: list[OwnFrame]) -> Headline:
         return Headline(f"{share} of {whose} time is threads that spin while they wait for work")
     if waiting := _waiting(time, named):
         return Headline("The program waits for other threads or processes", f"{percent(waiting)} of the time")
+    if _is_importing(time):
+        share = percent(time.importing_ns / time.sampled_ns)
+        return Headline(f"{share} of {whose} time is in importing modules")
     if (shared := _shared(time, named)) is not None:
         name, share = shortened(shared.function, MAX_BELOW), percent(shared.ns / time.sampled_ns)
-        if _is_importing(shared):
-            return Headline(f"{share} of {whose} time is in importing modules")
         return Headline(f"{share} of {whose} time is in {name}, called from several places")
     binary, ns = _without_symbols(time)
     if binary:
@@ -166,7 +179,9 @@ def _headline(time: OwnTime, named: list[OwnFrame]) -> Headline:
         return Headline(
             f"{percent(time.foreign_ns / time.sampled_ns)} of {whose} time is in none of the program's own functions"
         )
-    place = shortened(_place(named[0]), MAX_NAME_LENGTH)
+    place = _place(named[0])
+    if len(place) > MAX_NAME_LENGTH:
+        place = shortened(_without_types(named[0].function), MAX_NAME_LENGTH)
     if named[0].function == "<module>" and named[0].below_ns >= MAJORITY * named[0].ns:
         place = (
             f"{shortened(named[0].below, MAX_BELOW)}, called from {shortened(_script(named[0]), MAX_BELOW)}"
@@ -188,11 +203,11 @@ def _account(time: OwnTime, named: list[OwnFrame]) -> str:
     text = f"{told_by} {duration(time.sampled_ns)}"
     if told := _told_of(time, named):
         text += f": {listed([_told(time, each) for each in told])}"
-    if (shared := _shared(time, named)) is not None:
-        where = (
-            "importing modules" if _is_importing(shared) else f"{_place(shared)}, called from several of them"
-        )
-        text += f". {percent(shared.ns / time.sampled_ns)} is in {where}"
+    if _is_importing(time):
+        text += f". {percent(time.importing_ns / time.sampled_ns)} is in importing modules"
+    elif (shared := _shared(time, named)) is not None:
+        where = KERNEL if _is_in_kernel(shared) else _place(shared)
+        text += f". {percent(shared.ns / time.sampled_ns)} is in {where}, called from several of them"
     if _is_spinning(time):
         text += (
             f". For {duration(time.spinning_ns)} threads gave their core away again and again (sched_yield)"
@@ -217,6 +232,12 @@ def _place(each: OwnFrame) -> str:
     if not each.file:
         return each.function
     return f"{each.function} ({short_place(each.file)}{f':{each.line}' if each.line else ''})"
+
+
+def _without_types(function: str) -> str:
+    """A function of C++ without its parameters, which may be long."""
+    found = _WITHOUT_TYPES.match(function)
+    return found[0] if found else function
 
 
 def _script(each: OwnFrame) -> str:

@@ -209,3 +209,75 @@ def test_what_pythons_importer_runs_is_importing_modules(tmp_path: Path) -> None
     (finding,) = diagnose(open_trace([path])).findings
     assert finding.title == "81 % of the CPU's time is in importing modules"
     assert "python -X importtime" in finding.advice[0]
+
+
+@pytest.mark.parametrize(
+    ("importing", "working", "title"),
+    [
+        (30, 29, "30 % of the CPU's time is in importing modules"),
+        (30, 31, "31 % of the CPU's time is in step (train.py:5)"),
+        (24, 20, "24 % of the CPU's time is in exec, called from a.py:3"),
+    ],
+)
+def test_importing_is_told_where_it_takes_longer_than_any_own_function(
+    importing: int, working: int, title: str, tmp_path: Path
+) -> None:
+    importer = "_call_with_frames_removed (<frozen importlib._bootstrap>:488)"
+    rest = [
+        f"<module> (train.py:9);part{number} (train.py:{number}9) {share}"
+        for number, share in enumerate((100 - importing - working - 18 * 2, 18, 18))
+        if share > 0
+    ]
+    path = tmp_path / "stacks.txt"
+    path.write_text(
+        "\n".join(
+            [
+                f"<module> (train.py:1);{importer};<module> (a.py:3);exec (/env/site-packages/b.py:1) {importing}",
+                f"<module> (train.py:9);step (train.py:5) {working}",
+                *rest,
+            ]
+        )
+        + "\n"
+    )
+    assert found(open_trace([path])).title == title
+
+
+def test_what_modules_call_while_they_are_imported_is_work(tmp_path: Path) -> None:
+    importer = "_call_with_frames_removed (<frozen importlib._bootstrap>:488)"
+    path = tmp_path / "stacks.txt"
+    path.write_text(f"<module> (run.py:1);{importer};<module> (train.py:3);train (train.py:7) 100\n")
+    trace = open_trace([path])
+    assert own_time(trace).importing_ns == 0
+    assert found(trace).title == "100 % of the CPU's time is in train (train.py:7)"
+
+
+OF_THE_KERNEL = (
+    "work 7 [000] 1.00{n:02}: 10101 cpu-clock: \n"
+    "\tffffffff966a8e86 [unknown] ([unknown])\n"
+    "\t    7ffe12345678 mprotect (/usr/lib/libc.so.6)\n"
+    "\t    5581b6d0f1{n:02} {function}(int) (/home/me/work)\n\n"
+)
+
+
+def test_frames_of_the_kernel_without_symbols_are_the_kernels(tmp_path: Path) -> None:
+    path = tmp_path / "perf.txt"
+    path.write_text(
+        "".join(OF_THE_KERNEL.format(n=n, function="fill" if n % 2 else "grow") for n in range(40))
+    )
+    finding = found(open_trace([path]))
+    assert finding.title == "100 % of the CPU's time is in the kernel, called from several places"
+    assert "sysctl kernel.kptr_restrict=0" in finding.advice[0]
+    path.write_text(path.read_text().replace("ffffffff966a8e86", "    7fff966a8e86"))
+    assert "the kernel" not in found(open_trace([path])).explanation
+
+
+def test_a_long_function_of_c_is_told_without_its_parameters(tmp_path: Path) -> None:
+    path = tmp_path / "perf.txt"
+    name = "Scene::colour_of(unsigned char*, Autonoma*, Ray, unsigned int)"
+    path.write_text(
+        "".join(
+            f"work 7 [000] 1.0{n}: 10101 cpu-clock: \n\t5581b6d0f1 {name} (/home/me/work)\n\n"
+            for n in range(100, 140)
+        )
+    )
+    assert found(open_trace([path])).title == "100 % of the CPU's time is in Scene::colour_of"

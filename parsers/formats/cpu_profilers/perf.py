@@ -18,6 +18,7 @@ from parsers.model import Effect, Malformed, Progress, ResultColumn, ResultTable
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass, regex
 from parsers.model.names.mangled import readable_symbol
+from parsers.model.names.source_files import KERNEL_FRAME
 from parsers.model.results import Cell, TimeOf, Totals
 from parsers.printed_profile import read_profile
 from parsers.stacks.timeline import (
@@ -133,6 +134,7 @@ _FRAME = regex(
 )
 _OFFSET = regex(r"\+0x[0-9a-f]+$")
 _PYTHON = regex(r"py::(?P<function>[^:]+):(?P<file>.+)")
+_UPPER_HALF = 1 << 63
 _LOOKED_AT = 60  # lines
 _MAX_BYTES = 512 << 20
 _MAX_LINE_LENGTH = 1 << 16
@@ -158,7 +160,7 @@ class PerfScript(Parser):
     files = "output of perf script"
     suffixes = (".txt", ".perf")
     priority = 49
-    version = 2
+    version = 3
 
     def recognises(self, source: Source) -> bool:
         lines = source.head.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]
@@ -237,7 +239,7 @@ def _threads(lines: Iterator[bytes], builder: TraceBuilder) -> tuple[dict[tuple[
             wrong += 1
             continue
         if len(stack) < MAX_DEPTH:
-            key = found["symbol"] + b"\0" + (found["binary"] or b"")
+            key = b"%d%s\0%s" % (_is_in_kernel(found), found["symbol"], found["binary"] or b"")
             if (index := known.get(key)) is None:
                 index = known[key] = builder.string(_named(found))
             stack.append(index)
@@ -272,9 +274,16 @@ def _named(found: re.Match[bytes]) -> str:
     symbol = _OFFSET.sub("", found["symbol"].decode("utf-8", "replace").strip())
     if (of_python := _PYTHON.fullmatch(symbol)) is not None:
         return frame_name(of_python["function"], of_python["file"], 0)
+    if _is_in_kernel(found):
+        return KERNEL_FRAME
     binary = (found["binary"] or b"").decode("utf-8", "replace")
     symbol = readable_symbol(symbol)
     return f"{symbol} ({binary})" if binary else symbol
+
+
+def _is_in_kernel(found: re.Match[bytes]) -> bool:
+    """Whether a frame without a symbol is one of the kernel's, whose addresses are the upper half of all."""
+    return found["symbol"].startswith(b"[unknown]") and int(found["address"], 16) >= _UPPER_HALF
 
 
 def _sampled(name: str, thread: int, each: _Thread, usual: int) -> SampledThread:

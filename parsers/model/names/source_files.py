@@ -9,6 +9,9 @@ from collections.abc import Iterable
 from parsers.model.late import regex
 
 NO_FOLDERS = "no-folders"  # kind of the quality note of a recording that states files without their folders
+KERNEL = "the kernel"  # of the operating system, where its symbols are not known
+KERNEL_FRAME = f"{KERNEL} ([kernel])"
+IMPORTER = "<frozen importlib"  # how files of Python's own importer begin
 _NOT_OWN = regex(
     r"[/\\](site|dist)-packages[/\\]|[/\\]lib(64)?[/\\]python\d|[/\\]torch[/\\]|^<|^$|\.(cpp|cc|c|h|cu|cuh|pyx)$"
     r"|\\(?i:python[\d.]+|(?:ana|mini)(?:conda|forge)\w*(?:\\envs\\[^\\]+)?)\\(?i:lib)\\"  # on Windows

@@ -11,6 +11,7 @@ from parsers.model.arrays import Array, distinct_values
 from parsers.model.late import dataclass
 from parsers.model.names.per_name import distinct, named
 from parsers.model.names.source_files import (
+    IMPORTER,
     NO_FOLDERS,
     frame_parts,
     is_address,
@@ -56,7 +57,8 @@ class OwnTime:
 
     ``foreign`` are the functions of libraries and the system that hold the part without any own frame; ``libraries``
     those that are innermost below own ones, whichever these are. ``spinning_ns`` is time of threads that wait without
-    sleeping. ``of_operators`` says that it is the time of PyTorch's operators, on the CPU or on the GPU.
+    sleeping, ``importing_ns`` that of importing modules, without functions that these call meanwhile.
+    ``of_operators`` says that it is the time of PyTorch's operators, on the CPU or on the GPU.
     """
 
     sampled_ns: int
@@ -65,6 +67,7 @@ class OwnTime:
     foreign: tuple[OwnFrame, ...]
     libraries: tuple[OwnFrame, ...] = ()
     spinning_ns: int = 0
+    importing_ns: int = 0
     of_operators: bool = False
 
     @property
@@ -117,8 +120,11 @@ def own_time(trace: Trace) -> OwnTime:
     )
     if not len(events):
         return OwnTime(0, 0, (), ())
-    lane, event, leaf, length = _stretches(trace, events, own)
+    imports = named(trace, events, lambda name: frame_parts(name)[1].startswith(IMPORTER))
+    lane, event, leaf, length, importer = _stretches(trace, events, own, imports)
     name = trace.events.name
+    is_module = named(trace, np.maximum(event, 0), lambda name: frame_parts(name)[0] == "<module>")
+    importing = int(length[(importer >= 0) & ((event < 0) | is_module)].sum())
     mine = np.where(event >= 0, name[np.maximum(event, 0)], -1)
     rows, first, which = np.unique(
         np.stack([lane, mine, name[leaf]], axis=1), axis=0, return_index=True, return_inverse=True
@@ -143,7 +149,7 @@ def own_time(trace: Trace) -> OwnTime:
     spinning = _spinning_ns(trace, events)
     operators = any(each.kind == OF_OPERATORS for each in trace.quality.notes)
     return OwnTime(
-        sum(spent.values()), sum(outside.values()), frames, foreign, libraries, spinning, operators
+        sum(spent.values()), sum(outside.values()), frames, foreign, libraries, spinning, importing, operators
     )
 
 
@@ -154,8 +160,12 @@ def _spinning_ns(trace: Trace, events: I64) -> int:
     return int(times.max())
 
 
-def _stretches(trace: Trace, events: I64, own: BOOL) -> tuple[Array, Array, Array, Array]:
+def _stretches(
+    trace: Trace, events: I64, own: BOOL, imports: BOOL
+) -> tuple[Array, Array, Array, Array, Array]:
     """For each stretch in which a thread was in one function: its lane, the own event or -1, the innermost one, its ns.
+
+    And the deepest event of Python's importer around it, or -1.
 
     All lanes are looked at in one go: each has its own part of an axis on which moments are numbered.
     """
@@ -165,11 +175,14 @@ def _stretches(trace: Trace, events: I64, own: BOOL) -> tuple[Array, Array, Arra
     start = begin + np.searchsorted(moments, table.start[events])
     end = begin + np.searchsorted(moments, table.end[events])
     innermost = Innermost.nested(start, end, events)
-    deepest = Innermost.nested(start[own], end[own], events[own]).at(innermost.edges)
+    deepest, importer = (
+        Innermost.nested(start[those], end[those], events[those]).at(innermost.edges)
+        for those in (own, imports)
+    )
     lane, moment = np.divmod(innermost.edges, len(moments))
     length = np.diff(moments[moment], append=0)
     is_open = innermost.event >= 0
-    return lane[is_open], deepest[is_open], innermost.event[is_open], length[is_open]
+    return lane[is_open], deepest[is_open], innermost.event[is_open], length[is_open], importer[is_open]
 
 
 def _frames(
