@@ -9,6 +9,7 @@ from parsers.model.late import dataclass, regex
 from parsers.model.results import Cell, TimeOf, Totals
 
 MIN_OF_KERNELS = 0.9  # of the time of the kernels: operators that have less were not all printed
+MIN_OF_SUM = 0.9  # of what the other rows add up to: a row called "Total" that states less is one of them
 _LONGEST = ("max", "maxns", "maxus")  # plain names of the column with the longest call of a row
 # of PyTorch's own, on the GPU
 _RANGE = regex(r"## |ProfilerStep|Optimizer\.|Torch-Compiled Region|nccl:|.+\(dynamo_timed")
@@ -57,16 +58,29 @@ def totals_of(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> tuple[To
         kind = places.get("type") if each.kind else None
         if each.kind and kind is None and each.of is TimeOf.CALLS:
             continue  # nvprof's CSV of the GPU alone
-        told = [row for row in rows if kind is None or row[kind] == each.kind]
+        sums = _sums(rows, name, time)
+        told = [
+            row
+            for index, row in enumerate(rows)
+            if index not in sums and (kind is None or row[kind] == each.kind)
+        ]
         are_calls = bool(told) and all(_DRIVES_A_GPU.match(str(row[name])) for row in told)
         if are_calls is not (each.of is TimeOf.CALLS):
             continue  # calls of the operating system, most of which wait; or of the GPU's library, as rocprof has them
         twice = _stated_twice(rows, name, time, places["selfcpu"]) if "selfcpu" in places else frozenset()
-        without = twice if each.of is TimeOf.GPU else frozenset()
+        without = sums | twice if each.of is TimeOf.GPU else sums
         kinds = None if kind is None else (kind, each.kind)
         longest = next((places[title] for title in _LONGEST if title in places), -1)
         found.append(Totals(each.of, name, time, share, calls, kinds, without=without, longest=longest))
     return tuple(found)
+
+
+def _sums(rows: Sequence[Sequence[Cell]], name: int, time: int) -> frozenset[int]:
+    """Rows called "Total" that state what all others add up to."""
+    stated = [cell if isinstance(cell := row[time], float) else 0.0 for row in rows]
+    sums = {index for index, row in enumerate(rows) if str(row[name]).strip().lower() == "total"}
+    others = sum(each for index, each in enumerate(stated) if index not in sums)
+    return frozenset(index for index in sums if stated[index] >= MIN_OF_SUM * others)
 
 
 def _stated_twice(rows: Sequence[Sequence[Cell]], name: int, gpu: int, cpu: int) -> frozenset[int]:

@@ -44,6 +44,7 @@ _PHASE = regex(
     r"(?:[_. #*]\w*)*$"
 )
 _COPIES = regex(r"(?i:memcpy)|MemoryCopy|Copy(?:Device|Host)To")
+_LOADS_CODE = regex(r"(?:cu|hip)(?:Module|Library)Load")
 _MOVES_TO_GPU = regex(r"\.to\(|\.cuda\(|[\"']cuda|torch\.cuda\.|device_put\(")
 _STARTS_THE_GPU = (
     "It runs once, and the first work on the GPU also starts it: it matters less, the longer the program runs. "
@@ -349,6 +350,10 @@ def _advice(
         )
         return [
             f"{called}, and the first call also starts the GPU: it matters less, the longer the program runs."
+        ]
+    if main.of is TimeOf.CALLS and _LOADS_CODE.match(first.name):
+        return [
+            "It loads the code of kernels, once for each module: it matters less, the longer the program runs."
         ]
     if main.of is TimeOf.CALLS and first.waits:
         return [

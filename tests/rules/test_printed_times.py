@@ -112,6 +112,39 @@ def test_calls_of_the_system_are_no_calls_to_the_gpu() -> None:
     assert [each.of for each in totals_of(header, [(76.2, 5e9, 64.0, "cudaFree")])] == [TimeOf.CALLS]
 
 
+STATS = ("Name", "Calls", "TotalDurationNs", "AverageNs", "Percentage")
+
+
+@pytest.mark.parametrize(
+    ("name", "whole", "title"),
+    [
+        ("Total", 10e6, "80 % of the time of GPU API calls is in hipModuleLoad"),
+        ("Total", 9e6, "80 % of the time of GPU API calls is in hipModuleLoad"),
+        ("Total", 8.9e6, "89 % of the GPU's time is in Total"),
+        ("hipTotal", 10e6, "100 % of the time of GPU API calls is in hipTotal"),
+    ],
+)
+def test_a_row_that_adds_up_all_others_is_none_of_them(name: str, whole: float, title: str) -> None:
+    rows: list[tuple[Cell, ...]] = [
+        ("hipModuleLoad", 4.0, 8e6, 2e6, 80.0), ("hipFree", 4.0, 2e6, 5e5, 20.0), (name, 8.0, whole, 1e6, whole / 1e5),
+    ]  # fmt: skip
+    columns = tuple(ResultColumn(each, "ns" if each.endswith("Ns") else "") for each in STATS)
+    assert told(ResultTable("Summary", columns, tuple(rows), totals=totals_of(STATS, rows)))[0] == title
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [("hipModuleLoad", "It loads the code of kernels"), ("hipMalloc", "Call it less often")],
+)
+def test_loading_code_is_no_call_to_be_made_less_often(name: str, advice: str) -> None:
+    builder = TraceBuilder()
+    columns = tuple(ResultColumn(each, "ns" if each.endswith("Ns") else "") for each in STATS)
+    rows = ((name, 4.0, 8e6, 2e6, 80.0), ("hipFree", 4.0, 2e6, 5e5, 20.0))
+    builder.tables += [ResultTable("Summary", columns, rows, totals=totals_of(STATS, rows))]
+    (finding,) = diagnosis_of(Analysis(builder.build())).findings
+    assert str(finding.remedy.advice[0]).startswith(advice)
+
+
 @pytest.mark.parametrize("count", ["Count", "Operations"])
 def test_copies_are_the_gpus_in_every_release_of_nsys(count: str) -> None:
     header = ("Time(%)", "Total Time (ns)", count, "Operation")
@@ -127,105 +160,6 @@ def test_shares_are_of_all_rows_though_only_the_first_were_printed() -> None:
 @pytest.mark.parametrize(("stated", "share"), [(2.0, "2.0 % in aten::mm"), (1.9, "100 % in aten::mm")])
 def test_small_shares_are_too_rounded_to_tell_the_whole(stated: float, share: str) -> None:
     assert share in told(of("ms", TimeOf.CPU, ("aten::mm", 40.0, stated)))[1]
-
-
-TORCH = (
-    "Name",
-    "Self CPU %",
-    "Self CPU",
-    "CPU total %",
-    "CPU total",
-    "Self CUDA",
-    "Self CUDA %",
-    "# of Calls",
-)
-
-
-def of_torch(*rows: tuple[str, float, float, float], shapes: bool = False) -> ResultTable:
-    """Rows of torch.profiler: name, ms of the CPU, with what it calls, and of the GPU, of 100 ms each."""
-    made: list[tuple[Cell, ...]] = [
-        (name, own, own, whole, whole, gpu, gpu, 10.0, *(("[[2, 2]]",) if shapes else ()))
-        for name, own, whole, gpu in rows
-    ]
-    header = (*TORCH, *(("Input Shapes",) if shapes else ()))
-    units = ("", "%", "ms", "%", "ms", "ms", "%", "", "")
-    columns = tuple(
-        ResultColumn(title.removesuffix(" %"), unit) for title, unit in zip(header, units, strict=False)
-    )
-    return ResultTable("Operators", columns, tuple(made), totals=totals_of(header, made))
-
-
-OPERATORS = (("aten::mm", 40.0, 40.0, 60.0), ("aten::add", 20.0, 20.0, 40.0))
-
-
-@pytest.mark.parametrize(
-    ("again", "whole"),
-    [
-        (OPERATORS, "100 ms"),
-        ((*OPERATORS, ("aten::relu", 30.0, 30.0, 0.0)), "100 ms"),
-        (
-            (("aten::mm", 20.0, 20.0, 0.0), ("other::a", 20.0, 20.0, 0.0), ("other::b", 1.0, 1.0, 0.0)),
-            "200 ms",
-        ),
-    ],
-)
-def test_the_same_rows_grouped_by_shapes_count_once(
-    again: tuple[tuple[str, float, float, float], ...], whole: str
-) -> None:
-    _, account = told(of_torch(*OPERATORS), of_torch(*again, shapes=True))
-    assert f"The CPU worked for {whole} in all" in account
-
-
-@pytest.mark.parametrize(
-    ("name", "title"),
-    [
-        ("backward_pass", "The CPU works for 100 ms, the GPU for 50.0 ms"),
-        ("Optimizer.step#SGD.step", "The CPU works for 100 ms, the GPU for 50.0 ms"),
-        ("ProfilerStep*", "The CPU works for 100 ms, the GPU for 50.0 ms"),
-        ("aten::batch_norm", "40 % of the CPU's time is in aten::batch_norm"),
-        ("MyFunction", "40 % of the CPU's time is in MyFunction"),
-    ],
-)
-def test_a_phase_of_a_step_is_not_told_for_an_operator(name: str, title: str) -> None:
-    cpu = of("ms", TimeOf.CPU, (name, 40.0, 40.0), ("aten::add", 10.0, 10.0))
-    assert told(cpu, of("ms", TimeOf.GPU, ("gemm", 50.0, 100.0)))[0] == title
-
-
-def test_a_phase_of_a_step_is_told_where_no_gpu_is_compared_with_it() -> None:
-    assert (
-        told(of("ms", TimeOf.CPU, ("train_step", 40.0, 40.0)))[0] == "40 % of the CPU's time is in train_step"
-    )
-
-
-LOADER = "enumerate(DataLoader)#_{}DataLoaderIter._..."
-
-
-@pytest.mark.parametrize(
-    ("loader", "own", "title"),
-    [
-        ("SingleProcess", 10.0, "41 % of the CPU's time is in the DataLoader, with what it calls"),
-        ("SingleProcess", 36.0, "41 % of the CPU's time is in the DataLoader, with what it calls"),
-        ("SingleProcess", 37.0, "37 % of the CPU's time is in the DataLoader"),
-        ("MultiProcessing", 41.0, "41 % of the CPU's time is in the wait for the DataLoader's workers"),
-    ],
-)
-def test_the_loader_is_told_with_what_it_calls(loader: str, own: float, title: str) -> None:
-    said, account = told(of_torch((LOADER.format(loader), own, 41.0, 0.0), ("aten::mm", 35.0, 35.0, 1.0)))
-    assert said == title
-    assert ("With what it calls: 41 % in the DataLoader" in account) is title.endswith("calls")
-
-
-@pytest.mark.parametrize(("whole", "is_told"), [(40.0, True), (39.0, False)])
-def test_a_loader_that_takes_less_than_an_operator_is_not_told_first(whole: float, is_told: bool) -> None:
-    rows = (LOADER.format("SingleProcess"), 10.0, whole, 0.0), ("aten::mm", 40.0, 40.0, 1.0)
-    assert ("DataLoader" in told(of_torch(*rows))[0]) is is_told
-
-
-@pytest.mark.parametrize(("whole", "is_told"), [(20.0, True), (19.0, False)])
-def test_a_loader_that_takes_little_is_not_told_first(whole: float, is_told: bool) -> None:
-    rows = [(f"aten::op{number}", 10.0, 10.0, 1.0) for number in range(9)]
-    name = LOADER.format("SingleProcess")
-    assert ("DataLoader" in told(of_torch((name, 5.0, whole, 0.0), *rows))[0]) is is_told
 
 
 def test_ranges_around_everything_are_no_rows() -> None:

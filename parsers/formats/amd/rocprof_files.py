@@ -45,7 +45,7 @@ class RocprofTables(Parser):
     files = "tables of rocprof, rocprofv3 and rocprofiler-compute"
     suffixes = (".csv",)
     priority = 55
-    version = 4
+    version = 5
 
     def recognises(self, source: Source) -> bool:
         head = source.head

@@ -1,0 +1,108 @@
+"""Tables of torch.profiler: what is told of the DataLoader, of phases of a step, and of rows grouped by shapes."""
+
+from __future__ import annotations
+
+import pytest
+
+from parsers.model import ResultColumn, ResultTable
+from parsers.model.results import Cell, TimeOf
+from parsers.table_totals import totals_of
+from tests.rules.test_printed_times import of, told
+
+TORCH = (
+    "Name",
+    "Self CPU %",
+    "Self CPU",
+    "CPU total %",
+    "CPU total",
+    "Self CUDA",
+    "Self CUDA %",
+    "# of Calls",
+)
+
+
+def of_torch(*rows: tuple[str, float, float, float], shapes: bool = False) -> ResultTable:
+    """Rows of torch.profiler: name, ms of the CPU, with what it calls, and of the GPU, of 100 ms each."""
+    made: list[tuple[Cell, ...]] = [
+        (name, own, own, whole, whole, gpu, gpu, 10.0, *(("[[2, 2]]",) if shapes else ()))
+        for name, own, whole, gpu in rows
+    ]
+    header = (*TORCH, *(("Input Shapes",) if shapes else ()))
+    units = ("", "%", "ms", "%", "ms", "ms", "%", "", "")
+    columns = tuple(
+        ResultColumn(title.removesuffix(" %"), unit) for title, unit in zip(header, units, strict=False)
+    )
+    return ResultTable("Operators", columns, tuple(made), totals=totals_of(header, made))
+
+
+OPERATORS = (("aten::mm", 40.0, 40.0, 60.0), ("aten::add", 20.0, 20.0, 40.0))
+
+
+@pytest.mark.parametrize(
+    ("again", "whole"),
+    [
+        (OPERATORS, "100 ms"),
+        ((*OPERATORS, ("aten::relu", 30.0, 30.0, 0.0)), "100 ms"),
+        (
+            (("aten::mm", 20.0, 20.0, 0.0), ("other::a", 20.0, 20.0, 0.0), ("other::b", 1.0, 1.0, 0.0)),
+            "200 ms",
+        ),
+    ],
+)
+def test_the_same_rows_grouped_by_shapes_count_once(
+    again: tuple[tuple[str, float, float, float], ...], whole: str
+) -> None:
+    _, account = told(of_torch(*OPERATORS), of_torch(*again, shapes=True))
+    assert f"The CPU worked for {whole} in all" in account
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("backward_pass", "The CPU works for 100 ms, the GPU for 50.0 ms"),
+        ("Optimizer.step#SGD.step", "The CPU works for 100 ms, the GPU for 50.0 ms"),
+        ("ProfilerStep*", "The CPU works for 100 ms, the GPU for 50.0 ms"),
+        ("aten::batch_norm", "40 % of the CPU's time is in aten::batch_norm"),
+        ("MyFunction", "40 % of the CPU's time is in MyFunction"),
+    ],
+)
+def test_a_phase_of_a_step_is_not_told_for_an_operator(name: str, title: str) -> None:
+    cpu = of("ms", TimeOf.CPU, (name, 40.0, 40.0), ("aten::add", 10.0, 10.0))
+    assert told(cpu, of("ms", TimeOf.GPU, ("gemm", 50.0, 100.0)))[0] == title
+
+
+def test_a_phase_of_a_step_is_told_where_no_gpu_is_compared_with_it() -> None:
+    assert (
+        told(of("ms", TimeOf.CPU, ("train_step", 40.0, 40.0)))[0] == "40 % of the CPU's time is in train_step"
+    )
+
+
+LOADER = "enumerate(DataLoader)#_{}DataLoaderIter._..."
+
+
+@pytest.mark.parametrize(
+    ("loader", "own", "title"),
+    [
+        ("SingleProcess", 10.0, "41 % of the CPU's time is in the DataLoader, with what it calls"),
+        ("SingleProcess", 36.0, "41 % of the CPU's time is in the DataLoader, with what it calls"),
+        ("SingleProcess", 37.0, "37 % of the CPU's time is in the DataLoader"),
+        ("MultiProcessing", 41.0, "41 % of the CPU's time is in the wait for the DataLoader's workers"),
+    ],
+)
+def test_the_loader_is_told_with_what_it_calls(loader: str, own: float, title: str) -> None:
+    said, account = told(of_torch((LOADER.format(loader), own, 41.0, 0.0), ("aten::mm", 35.0, 35.0, 1.0)))
+    assert said == title
+    assert ("With what it calls: 41 % in the DataLoader" in account) is title.endswith("calls")
+
+
+@pytest.mark.parametrize(("whole", "is_told"), [(40.0, True), (39.0, False)])
+def test_a_loader_that_takes_less_than_an_operator_is_not_told_first(whole: float, is_told: bool) -> None:
+    rows = (LOADER.format("SingleProcess"), 10.0, whole, 0.0), ("aten::mm", 40.0, 40.0, 1.0)
+    assert ("DataLoader" in told(of_torch(*rows))[0]) is is_told
+
+
+@pytest.mark.parametrize(("whole", "is_told"), [(20.0, True), (19.0, False)])
+def test_a_loader_that_takes_little_is_not_told_first(whole: float, is_told: bool) -> None:
+    rows = [(f"aten::op{number}", 10.0, 10.0, 1.0) for number in range(9)]
+    name = LOADER.format("SingleProcess")
+    assert ("DataLoader" in told(of_torch((name, 5.0, whole, 0.0), *rows))[0]) is is_told
