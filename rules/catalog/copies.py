@@ -6,11 +6,15 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from typing import ClassVar
 
+import numpy as np
+
 from parsers.model import CopyKind, Trace
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.intervals import durations, pairs
+from rules.analysis.arithmetic.intervals import clip, durations, length, pairs, union
 from rules.analysis.gpu.copies import Copies, worst_copies
+from rules.analysis.idle.attribution import IN_PIECES
+from rules.analysis.idle.causes import Cause
 from rules.findings.base import Category, Finding, Remedy, Rule, rule
 from rules.losses.host_link import (
     PAGES_FROM_GPU,
@@ -21,10 +25,10 @@ from rules.losses.host_link import (
     link_sentence,
     link_use,
 )
-from rules.losses.lost_time import Extent, event_evidence, extent
+from rules.losses.lost_time import Extent, IdleTime, event_evidence, extent
 from rules.remedies.copies import PINNED_AT_FULL_SPEED, less_from_gpu, less_to_gpu
 from rules.terms import MIN_SHARE, Culprit, CulpritKind
-from rules.wording.words import Headline, Words, for_native, ours, share, without_stacks
+from rules.wording.words import Headline, Words, for_native, ours, part_of_step, share, without_stacks
 
 
 class ExposedCopies(Rule):
@@ -47,7 +51,9 @@ class ExposedCopies(Rule):
             headline=Headline(
                 self.title_of_pages if are_pages else self.title, found_in.share(worst.exposed_ns)
             ),
-            account=self.account(worst, use, found_in) + link_sentence(use, pageable),
+            account=self.account(worst, use, found_in)
+            + link_sentence(use, pageable)
+            + _between_pieces(analysis, worst),
             remedy=self.less(trace, worst, found_in).and_then(*faster),
             ceiling_ns=worst.exposed_ns,
             culprit=self.culprit(trace, worst),
@@ -68,6 +74,19 @@ class ExposedCopies(Rule):
 
     @abstractmethod
     def unknown(self, trace: Trace, copies: Copies) -> tuple[Words, ...]: ...
+
+
+def _between_pieces(analysis: Analysis, copies: Copies) -> str:
+    """How long the GPU idles between the pieces in which a call moves unified memory; empty where that is little."""
+    waiting = IdleTime(analysis, Cause.DEPENDENCY, (IN_PIECES,))
+    if not copies.are_migrations or waiting.device != copies.device:
+        return ""
+    idle, rows = analysis.idle, waiting.rows
+    mine = rows[np.isin(idle.next_operation[rows], copies.events)]
+    paused = length(clip(union(idle.start[mine], idle.end[mine]), *analysis.window))
+    if share(analysis, paused) < analysis.thresholds[MIN_SHARE]:
+        return ""
+    return f" The memory moves in pieces, and between them the GPU idles for another {part_of_step(analysis, paused)}."
 
 
 @rule

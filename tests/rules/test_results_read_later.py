@@ -100,6 +100,20 @@ def test_pauses_between_pieces_that_a_call_moves_are_not_the_cpu_s(asked: bool) 
     assert (Cause.DEPENDENCY in causes) is asked
 
 
+@pytest.mark.parametrize(("asked", "pause", "told"), [(True, 40, True), (True, 1, False), (False, 40, False)])
+def test_the_pauses_between_pieces_are_told_with_the_copies(asked: bool, pause: int, told: bool) -> None:
+    trace = TinyTrace()
+    for number in range(40):
+        start = 100 + number * (60 + pause)
+        trace.copy(start, start + 60, "HtoD", unified=True)
+    if asked:
+        trace.call(50, 4_200, "cudaMemPrefetchAsync")
+    trace.operation(4_200, 9_000, "relax(float*, int)", 4_190)
+    (copies,) = (each for each in diagnose(trace.build()).findings if each.category is Category.COPY_H2D)
+    assert ("between them the GPU idles for another 1.56 of 8.90 ms" in copies.explanation) is told
+    assert ("moves in pieces" in copies.explanation) is told
+
+
 @pytest.mark.parametrize(("call_us", "set_aside"), [(14_000.0, True), (16_000.0, False)])
 def test_pages_that_the_cpu_touches_before_the_first_kernel_are_start_up(
     call_us: float, set_aside: bool

@@ -43,7 +43,7 @@ WAIT_IN_GRAPH = reason("a wait in the launch of a CUDA graph")
 STARTING = reason("starting kernels that were already queued")
 _NO_LAUNCH = reason("the operation has no launch record")
 TOUCHES_PAGES = reason("CPU code that touches unified memory")
-_IN_PIECES = reason("unified memory that moves in pieces")
+IN_PIECES = reason("unified memory that moves in pieces")
 _NO_LINKS = reason("no call was linked to a GPU operation")
 _NO_OPERATION = reason("no GPU operation")
 # starting a graph's next kernel takes microseconds: this waits for something else
@@ -142,7 +142,7 @@ def _causes(
     names = np.where(depends, reasons[pieces.gap], names)
     names = np.where(unlinked, culprits.index_of(_NO_LAUNCH), names)
     names = np.where(moved, culprits.index_of(TOUCHES_PAGES), names)
-    names = np.where(asked, culprits.index_of(_IN_PIECES), names)
+    names = np.where(asked, culprits.index_of(IN_PIECES), names)
     stopped = of_kinds(cause, Cause.LAUNCH) & contains(host.interrupted, pieces.start)
     names = np.where(stopped, culprits.index_of(SOMETHING_ELSE), names)
     return cause, names.astype(np.int32), event
