@@ -18,12 +18,14 @@ from rules.analysis.gpu.inside_window import operations
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.serving_steps import kind_of_step
 from rules.analysis.steps.growth import grow
+from rules.analysis.steps.same_work import Work, work_of
 from rules.analysis.steps.steps import Step
 from rules.analysis.stretches.evaluations import evaluations
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, remedy, rule, severity_of
 from rules.losses.lost_time import any_stream, event_evidence, extent, kernel_culprit
 from rules.losses.warm_up import step_evidence
-from rules.remedies.host_work import EVALUATE_SELDOM, GROWING_STEPS, RARER_IN_SLOW_STEPS
+from rules.remedies.host_work import EVALUATE_SELDOM, GROWING_STEPS, RARER_IN_SLOW_STEPS, SLOWED_GPU
+from rules.remedies.remedy import Remedy
 from rules.terms import MIN_SHARE, Culprit, CulpritKind, Unit, threshold
 from rules.wording.words import Headline, for_python, for_pytorch, listed, share, shortened
 
@@ -134,7 +136,6 @@ MIN_RATIO = threshold(
     most=20,
     source="nsys-ai: longest step over the median",
 )
-COMPUTED = 0.8  # of what slow steps take longer
 MIN_STEPS = 3
 MIN_SPREAD = 1.0  # standard deviation over mean of one kernel's duration (TraceLens) ...
 MIN_CALLS = 10  # ... called more often than this ...
@@ -156,9 +157,10 @@ Why it costs time
 
 How it decides
     Steps: the longest steady step takes more than {uneven-step} times the median. The ceiling is the time all longer
-    steps take above the median. Kernels: one name with more than 10 runs and at least 5 % of the time whose standard
-    deviation exceeds its mean; that is only information, because one kernel name may serve several shapes. Steps of
-    which none is shorter than the one before are told as growing, without a ceiling.
+    steps take above the median. Where kernels take that time, they are compared with those of the other steps by name,
+    number and blocks. Kernels: one name with more than 10 runs and at least 5 % of the time whose standard deviation
+    exceeds its mean; that is only information, because one kernel name may serve several shapes. Steps of which none
+    is shorter than the one before are told as growing, without a ceiling.
 
 What to try
     Check what else the long steps do: logging, saving, evaluation, garbage collection, longer inputs, other programs
@@ -186,18 +188,16 @@ When it is wrong
         if grow(np.array([step.duration for step in mine], np.float64)):
             yield self._growing(analysis, mine)
             return
+        work = work_of(analysis, slow, [step for step in mine if step not in slow], usual)
         yield self.finding(
             analysis,
             severity=severity_of(ceiling, analysis.window_ns),
             headline=Headline(
-                "Step times vary widely",
+                "Step times vary widely" if work.is_other else "The same kernels take longer in some steps",
                 f"slow steps add {percent(share(analysis, extra))} of the total time",
             ),
-            account=_explanation(analysis, slow, usual, reasons),
-            remedy=RARER_IN_SLOW_STEPS.after(
-                f"Compare {longest.name} with its neighbours: what runs only there?",
-                for_python("Batch inputs of similar length together, or pad to a few fixed lengths."),
-            ),
+            account=_explanation(analysis, slow, usual, reasons, work),
+            remedy=_advice(longest, work),
             ceiling_ns=min(ceiling, analysis.window_ns),
             culprit=Culprit(CulpritKind.STEP, longest.name),
             rank=longest.rank,
@@ -317,7 +317,7 @@ def _explained(analysis: Analysis, slow: list[Step], typical: list[Step]) -> tup
     return whole, reasons
 
 
-def _explanation(analysis: Analysis, slow: list[Step], usual: float, reasons: list[str]) -> str:
+def _explanation(analysis: Analysis, slow: list[Step], usual: float, reasons: list[str], work: Work) -> str:
     longest = max(slow, key=lambda step: step.duration)
     whose = f" of rank {longest.rank}" if len({step.rank for step in analysis.steady_steps}) > 1 else ""
     text = (
@@ -330,32 +330,26 @@ def _explanation(analysis: Analysis, slow: list[Step], usual: float, reasons: li
     )
     if reasons:
         text += f" The slow steps spend the extra time {listed(reasons)}, which other findings count."
-    elif _computes_longer(analysis, slow, usual):
-        text += " In the slow steps the GPU computes for that much longer."
+    else:
+        text += _WORK[work]
     return text
 
 
-def _computes_longer(analysis: Analysis, slow: list[Step], usual: float) -> bool:
-    """Whether kernels take nearly all of what these steps take above the median."""
-    extra = sum(step.duration - usual for step in slow)
-    devices = [
-        device
-        for device in analysis.active_devices
-        if slow[0].rank is None or analysis.trace.devices[device].rank == slow[0].rank
-    ]
-    computed = [
-        [analysis.budget(device, step.start, step.end).compute_ns for step in analysis.steady_steps]
-        for device in devices
-    ]
-    middle = [float(median_of(each)) for each in computed]
-    more = sum(
-        max(
-            (
-                analysis.budget(device, step.start, step.end).compute_ns - usually
-                for device, usually in zip(devices, middle, strict=True)
-            ),
-            default=0.0,
+_WORK = {
+    Work.UNKNOWN: "",
+    Work.OTHER: " In the slow steps the GPU computes for that much longer.",
+    Work.SAME_KERNELS: " They run the same kernels as other steps, and just as many, but these take longer.",
+    Work.SAME: " They run the same kernels on grids of the same size as other steps, but these take longer.",
+}
+
+
+def _advice(longest: Step, work: Work) -> Remedy:
+    compare = f"Compare {longest.name} with its neighbours: what runs only there?"
+    lengths = for_python("Batch inputs of similar length together, or pad to a few fixed lengths.")
+    if work is Work.SAME:
+        return SLOWED_GPU
+    if work is Work.SAME_KERNELS:
+        return SLOWED_GPU.after(
+            "Compare the inputs of slow steps with those of others: are they larger?", lengths
         )
-        for step in slow
-    )
-    return more >= COMPUTED * extra
+    return RARER_IN_SLOW_STEPS.after(compare, lengths)

@@ -109,6 +109,13 @@ if step % 500 == 0:                                  # rarely ...
     state = {name: each.cpu() for name, each in model.state_dict().items()}
     writer.submit(torch.save, state, "model.pt")     # ... and beside the training"""),
 )
+SLOWED_GPU = remedy(
+    ours(
+        "Check with $GpuMonitor whether another program uses the GPU during the slow steps, and whether its clocks "
+        "drop."
+    ),
+    "Record it again, alone on the GPU, after a few more steps of warm-up.",
+)
 GROWING_STEPS = remedy(
     "If the program tries one size after another, record one size alone: its steps can be compared.",
     "If all steps work on the same amount of data, look for what piles up: lists that are searched or copied, a "

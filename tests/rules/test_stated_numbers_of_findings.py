@@ -15,6 +15,7 @@ from rules.analysis.beside.kernel_times import KernelTime, KernelTimes
 from rules.analysis.beside.recorded_work import OperatorWork, RecordedWork
 from rules.analysis.cpu.cpu_time import cpu_time
 from rules.analysis.cpu.sampled_stacks import OwnFrame, OwnTime
+from rules.analysis.steps.same_work import _computes_longer
 from rules.catalog import (
     cpu_many_operators,
     gpu_memory,
@@ -29,7 +30,7 @@ from rules.catalog.other_logs import _parts_account, _times_account, _work_accou
 from rules.catalog.printed_times import _advice as _advice_on_printed
 from rules.catalog.sampled_cpu import _headline, _told_of
 from rules.catalog.served_requests import _account, _Served
-from rules.catalog.uneven_steps import UnevenSteps, _computes_longer
+from rules.catalog.uneven_steps import UnevenSteps
 from rules.terms import DEFAULTS, Culprit, CulpritKind
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.kernel_profiles import kernel
@@ -277,7 +278,7 @@ def test_steps_compute_longer_where_kernels_take_four_fifths_of_what_they_take_m
         steady_steps=every,
         budget=lambda _, start, __: SimpleNamespace(compute_ns=500 + more * (start == every[-1].start)),
     )
-    assert _computes_longer(cast(Any, analysis), cast(Any, every[-1:]), 1_000.0) is computes
+    assert _computes_longer(cast(Any, analysis), [0], cast(Any, every[-1:]), 1_000.0) is computes
 
 
 @pytest.mark.parametrize(("long_us", "told"), [(60, True), (30, False)])
