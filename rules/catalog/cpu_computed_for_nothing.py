@@ -7,8 +7,6 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import EventKind
-from parsers.model.arrays import distinct_values
-from parsers.model.late import regex
 from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
@@ -16,6 +14,7 @@ from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, clip, union
 from rules.analysis.cpu.cpu_time import CpuTime
 from rules.analysis.names.operators import FORWARD, is_autograd_function
+from rules.analysis.stretches.active_dropouts import active_dropouts
 from rules.analysis.stretches.backward_again import backward_again
 from rules.analysis.stretches.unneeded_gradients import unneeded_gradients
 from rules.findings.base import Category, Finding, rule
@@ -197,8 +196,6 @@ When it is wrong
         )
 
 
-_DROPOUT = regex(r"aten::(native_|feature_|alpha_|feature_alpha_)?dropout_?$")
-_DRAWS = regex(r"aten::(bernoulli_?|native_dropout)$")
 EVALUATE = remedy(
     for_pytorch("Call model.eval() before the model is used: dropout then does nothing, and results repeat."),
     for_pytorch("Run it under torch.inference_mode(): autograd then keeps nothing for a backward pass."),
@@ -233,7 +230,7 @@ When it is wrong
 """
 
     def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
-        drops = _dropping(time)
+        drops = active_dropouts(time)
         lost = time.without_recorder(drops)
         if lost < MIN_SHARE * time.step_ns:
             return
@@ -255,17 +252,3 @@ When it is wrong
 
 def _dropped_times(count: float) -> str:
     return "one dropout" if round(count) == 1 else f"{count:,.0f} dropouts"
-
-
-def _dropping(time: CpuTime) -> Intervals:
-    """Dropouts that draw random numbers, where nothing runs backward."""
-    trace, table = time.trace, time.trace.events
-    everywhere = table.of_kind(EventKind.CPU_OP)
-    events = time.activity.of_kind(EventKind.CPU_OP)
-    if named(trace, everywhere, is_autograd_function).any():
-        events = events[:0]
-    dropouts = events[named(trace, events, _DROPOUT.match)]
-    draws = events[named(trace, events, _DRAWS.match)]
-    around = Innermost.of(trace, dropouts).at(table.start[draws])
-    found = distinct_values(around[around >= 0])
-    return clip(union(*table.spans(found)), *time.window)

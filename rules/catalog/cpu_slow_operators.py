@@ -8,14 +8,15 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, EventKind, Trace
-from parsers.model.arrays import distinct_values, median_of, percentile_of, rows_by
+from parsers.model.arrays import among, distinct_values, median_of, percentile_of, rows_by
 from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
-from rules.analysis.arithmetic.intervals import union
+from rules.analysis.arithmetic.intervals import contains, union
 from rules.analysis.cpu.cpu_time import CpuTime
+from rules.analysis.stretches.active_dropouts import active_dropouts
 from rules.findings.base import Category, Finding, Need, rule
 from rules.kernels.memory_orders import orders_differ
 from rules.kernels.operator_roofs import shown_shapes, work_of
@@ -272,7 +273,8 @@ Why it costs time
 
 How it decides
     A softmax, or its gradient, whose nearest matrix products before and after it are batched ones. What lies between
-    the two is counted, and {percent(1 - PRODUCTS_LEFT)} of the products beside it. Below {percent(MIN_SHARE)} of the
+    the two is counted, and {percent(1 - PRODUCTS_LEFT)} of the products beside it, but no dropouts that are active
+    though nothing is trained: cpu-active-dropout counts them. Below {percent(MIN_SHARE)} of the
     step nothing is reported, nor if fewer than {MIN_STEPS} steps were found.
 
 What to try
@@ -297,7 +299,7 @@ When it is wrong
             lost,
             "Attention writes its scores to memory",
             took=min(took, time.step_ns),
-            account=f"{len(found.softmax) / steps:,.0f} times a step a softmax or its gradient stands between two "
+            account=f"{_times(len(found.softmax) / steps)} a step a softmax or its gradient stands between two "
             f"batched products. What lies between them takes {duration(found.between_ns / steps)} of a step, the "
             f"products beside it {duration(found.products_ns / steps)}."
             + (
@@ -313,34 +315,40 @@ When it is wrong
         )
 
 
+def _times(count: float) -> str:
+    return "Once" if round(count) == 1 else f"{count:,.0f} times"
+
+
 def _scores(time: CpuTime) -> Scores:
     trace = time.trace
     event, spent = time.spent(time.activity.operators, time.computing)
     softmax = named(trace, event, _ATTENTION_SOFTMAX.__contains__)
     batched = named(trace, event, _BATCHED.__contains__)
     product = np.flatnonzero(named(trace, event, _PRODUCTS.__contains__))
+    once = product[
+        np.diff(event[product], prepend=-1) != 0
+    ]  # whatever runs inside of one divides its own time
+    over = product[np.diff(event[product], append=-1) != 0]
     at = np.flatnonzero(softmax)
-    after = np.searchsorted(product, at)
-    inside = (after > 0) & (after < len(product))
+    after = np.searchsorted(once, at)
+    inside = (after > 0) & (after < len(once))
     at, after = at[inside], after[inside]
-    between = batched[product[after - 1]] & batched[product[after]]
-    at, first, last = at[between], product[after[between] - 1], product[after[between]]
-    total = np.concatenate(([0], np.cumsum(spent)))
-    pairs = np.unique(np.column_stack((first, last)), axis=0)
-    between_ns = int((total[pairs[:, 1]] - total[pairs[:, 0] + 1]).sum()) if len(pairs) else 0
-    beside = _beside(event, batched, product, pairs)
-    return Scores(between_ns, int(spent[beside].sum()), distinct_values(event[at]))
+    between = batched[once[after - 1]] & batched[once[after]]
+    at, after = at[between], distinct_values(after[between])
+    kept = np.where(contains(active_dropouts(time), trace.events.start[event]), 0, spent)
+    total = np.concatenate(([0], np.cumsum(kept)))
+    between_ns = int((total[once[after]] - total[over[after - 1] + 1]).sum())
+    beside = _beside(batched[once], after)
+    products_ns = int(spent[among(event, distinct_values(event[once[beside]]))].sum())
+    return Scores(between_ns, products_ns, distinct_values(event[at]))
 
 
-def _beside(event: I64, batched: BOOL, product: I64, pairs: I64) -> BOOL:
-    """The batched products next to scores: one on either side, in the backward pass two."""
-    found = np.zeros(len(event), bool)
-    found[pairs.ravel()] = True
-    place = np.searchsorted(product, pairs)
-    for side, step in ((0, -1), (1, 1)):
-        further = place[:, side] + step
-        further = product[further[(further >= 0) & (further < len(product))]]
-        found[further[batched[further]]] = True
+def _beside(batched: BOOL, after: I64) -> BOOL:
+    """The batched ones of all products that are next to scores: one on either side, in the backward pass two."""
+    found = np.zeros(len(batched), bool)
+    for place in (after - 2, after - 1, after, after + 1):
+        place = place[(place >= 0) & (place < len(batched))]
+        found[place[batched[place]]] = True
     return found
 
 
