@@ -112,7 +112,7 @@ When it is wrong
         yield idle_finding(
             self,
             waiting,
-            what="Operators are compiled as they are launched"
+            what="The CPU launches too slowly, mostly because operators are compiled first"
             if compiling
             else ours("$CUDA graphs are launched too late")
             if facts.replays
