@@ -112,7 +112,7 @@ When it is wrong
         yield idle_finding(
             self,
             waiting,
-            what="The CPU launches too slowly, mostly because operators are compiled first"
+            what="The CPU launches too slowly, mostly compiling operators"
             if compiling
             else ours("$CUDA graphs are launched too late")
             if facts.replays

@@ -118,3 +118,16 @@ def test_a_single_step_without_an_operator_is_what_was_left_behind_the_work(oper
     analysis = Analysis(trace.build())
     assert (len(analysis.steps) == 1) is operator_in_it
     assert (analysis.window_ns > 9_000_000) is not operator_in_it
+
+
+@pytest.mark.parametrize("operator_in_them", [False, True])
+def test_steps_without_an_operator_mark_the_calls_of_a_profiler_alone(operator_in_them: bool) -> None:
+    trace = TinyTrace()
+    for number in range(4):
+        begin = 1_000 * number
+        trace.op(begin, begin + 800, "aten::mm")
+        trace.step(begin + 900, begin + 920, f"ProfilerStep#{number}")
+        if operator_in_them:
+            trace.op(begin + 905, begin + 910, "aten::add")
+    found = {each.name for each in Analysis(trace.build()).steady_steps}
+    assert any(name.startswith("ProfilerStep") for name in found) is operator_in_them

@@ -15,7 +15,7 @@ from parsers.model.late import dataclass
 from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.per_name import distinct
 from parsers.model.names.steps import numbered, step_number
-from rules.analysis.arithmetic.intervals import durations, length, measure, union
+from rules.analysis.arithmetic.intervals import contains, durations, length, measure, union
 from rules.analysis.names.serving_steps import kind_of_step
 from rules.analysis.steps.garbage import collections_among
 from rules.analysis.steps.marks import Mark, cycles_of_loops, cycles_of_regions, follow_on, mark_of
@@ -190,24 +190,25 @@ def _annotations(
     for candidates, found_by in ((profiler, "ProfilerStep"), (stated.tolist(), "region")):
         if candidates:
             chosen = _disjoint(trace, np.array(candidates, np.int64))
+            if not len(operations) and _are_only_remainders(trace, lanes, chosen):
+                continue
             if len(chosen) > 1:
                 return chosen, found_by
             single = chosen if single is None and found_by == "ProfilerStep" else single
     regions = _step_regions(trace, lanes, operations, launched)
     if regions is not None:
         return regions, "region"
-    if single is None or (not len(operations) and _is_only_a_remainder(trace, lanes, int(single[0]))):
-        return None, ""
-    return single, "ProfilerStep"
+    return (single, "ProfilerStep") if single is not None else (None, "")
 
 
-def _is_only_a_remainder(trace: Trace, lanes: BOOL, step: int) -> bool:
-    """Whether no operator begins in a single step: what the program does came before its profiler's last step()."""
+def _are_only_remainders(trace: Trace, lanes: BOOL, steps: I64) -> bool:
+    """Whether no operator begins in any of them: what the program does came before its profiler's last step().
+
+    PyTorch's first profilers marked with a range only the call of step() itself.
+    """
     operators = trace.events.of_kind(EventKind.CPU_OP)
     begun = trace.events.start[operators[lanes[trace.events.lane[operators]]]]
-    return len(begun) > 0 and not np.any(
-        (begun >= trace.events.start[step]) & (begun < trace.events.end[step])
-    )
+    return len(begun) > 0 and not contains(trace.events.spans(steps), begun).any()
 
 
 def _disjoint(trace: Trace, events: I64) -> I64:
