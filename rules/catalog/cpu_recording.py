@@ -295,12 +295,13 @@ def _of_silence(activity: ThreadActivity, window: tuple[int, int]) -> str:
     telling = end - start < NEARLY_ALL * (window[1] - window[0])
     silent = complement(union(start[telling], end[telling]), *window)
     whole = length(silent)
-    if not telling.any() or whole < MIN_SILENCE * (window[1] - window[0]):
+    share = whole / (window[1] - window[0])
+    if not telling.any() or not MIN_SILENCE <= share < NEARLY_ALL:
         return ""
     longest = int((silent[1] - silent[0]).argmax())
     took = int(silent[1][longest] - silent[0][longest])
     after = events[telling][start[telling] == silent[1][longest]]
-    text = f" In {percent(whole / (window[1] - window[0]))} of the time it runs nothing that was recorded"
+    text = f" In {percent(share)} of the time it runs nothing that was recorded"
     operators = trace.events.of_kind(EventKind.CPU_OP)
     elsewhere = union(*trace.events.spans(operators))
     if length(subtract(silent, elsewhere)) < MAJORITY * whole:

@@ -53,7 +53,7 @@ _CODE = """with torch.profiler.profile(record_shapes=True, with_flops=True) as p
     train_step(batch)
 print(prof.key_averages(group_by_input_shape=True).table(sort_by="cuda_time_total", row_limit=15))"""
 
-_INSTANCE = regex(r"(?<=[a-z_])\.\d+\Z")  # XLA numbers the instructions of a module: "fusion.12"
+_INSTANCE = regex(r"(?<=\w)-?\.\d+\Z")  # XLA numbers the instructions of a module: "fusion.12"
 
 
 @rule

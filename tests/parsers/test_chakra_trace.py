@@ -97,3 +97,4 @@ def test_a_trace_without_operators_and_kernels_is_refused_with_a_hint(
     with pytest.raises(TraceError) as refused:
         opened(tmp_path, written(*nodes))
     assert "chakra_converter" in refused.value.hint
+    assert ("planned for a simulator" in refused.value.problem) is bool(nodes)

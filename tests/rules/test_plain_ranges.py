@@ -75,3 +75,9 @@ def test_a_thread_of_ray_that_waits_is_not_the_busiest_and_tasks_are_told_by_nam
 
 def test_where_every_thread_of_ray_waits_that_is_told(tmp_path: Path) -> None:
     assert said(tmp_path, ("ray.wait", 7, 0, 100)).endswith("spends 100 % of the time in ray.wait")
+
+
+def test_a_thread_that_waits_for_xla_s_threads_is_not_the_busiest(tmp_path: Path) -> None:
+    waits = ("ThunkExecutor::Execute (wait for completion)", 7, 0, 100)
+    told = said(tmp_path, waits, ("ThunkExecutor::Execute", 8, 0, 30), ("ThunkExecutor::Execute", 9, 40, 60))
+    assert told.endswith("spends 30 % of the time in ThunkExecutor::Execute")

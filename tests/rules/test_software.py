@@ -39,6 +39,8 @@ def named(*names: str) -> TinyTrace:
         (["julia_update_kernel_12", "cuLaunchKernel"], ("Julia",)),
         (["sm80_xmma_fprop_implicit_gemm_f16_execute_kernel__5x_cudnn", "cudaLaunchKernel"], ("CUDA",)),
         (["my_loop"], ()),
+        (["TfrtCpuExecutable::Execute"], ()),  # of XLA's own client for CPUs
+        (["ExecutorState::Process"], ("TensorFlow",)),
         (["nvkernel_solve_F1L85_3", "_21__fill_c___pgi_uacc_cuda_fill_44_gpu"], ("OpenMP offloading",)),
         (["solve_85_gpu", "_21__fill_c___pgi_uacc_cuda_fill_44_gpu"], ("OpenACC",)),
     ],

@@ -34,6 +34,12 @@ _WORD = regex(r"\b(?:True|False|None)\b")
 _KERNEL_COLUMNS = 5  # name, scope, launches, time and share
 _HINT = "Convert the trace again: chakra_converter PyTorch --input ... --output ..."
 
+_EMPTY = "This execution trace holds no operator."
+_OF_A_SIMULATOR = (
+    "Its nodes were planned for a simulator, not recorded: none states how long it took.",
+    "Record a program instead: torch.profiler with its execution trace, then chakra_converter PyTorch.",
+)
+
 
 @parser
 class ChakraTrace(Parser):
@@ -59,7 +65,7 @@ class ChakraTrace(Parser):
         if found.launches:
             builder.tables.append(found.kernel_times(builder))
         if not builder.tables:
-            raise Malformed(source.path, "This execution trace holds no operator.", _HINT)
+            raise Malformed(source.path, *(_OF_A_SIMULATOR if found.planned else (_EMPTY, _HINT)))
         bad = found.operators.bad
         builder.quality.read(bad)
         builder.quality.note("unreadable", Effect.QUARANTINED, "a node that cannot be read", "", bad)
@@ -72,11 +78,12 @@ class ChakraTrace(Parser):
 
 @dataclass(slots=True)
 class _Nodes:
-    """Operators with their inputs, and how often and how long each kernel ran (us)."""
+    """Operators with their inputs, how often and how long each kernel ran (us), and nodes of which neither is told."""
 
     operators: Operators = field(default_factory=Operators)
     launches: Counter[str] = field(default_factory=Counter)
     took: Counter[str] = field(default_factory=Counter)
+    planned: int = 0
 
     def read(self, content: bytes, progress: Progress) -> str:
         """Reads the messages; returns why it ended early, empty where it did not."""
@@ -104,6 +111,8 @@ class _Nodes:
         elif read.on_cpu is not None and read.micros:
             self.launches[read.name] += 1
             self.took[read.name] += read.micros
+        else:
+            self.planned += 1
 
     def kernel_times(self, builder: TraceBuilder) -> ResultTable:
         whole = max(sum(self.took.values()), 1)

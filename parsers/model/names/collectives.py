@@ -12,24 +12,29 @@ _LIBRARY = regex(
     r"cached_notify|notify_dispatch|cross_device_reduce|(one|two)_?shot_?\w*(all_?)?reduce|multimem_\w*(reduce|gather)|"
     r"hcom_|symm_mem|trtllm_allreduce|all_?reduce_fusion|oneccl|quick_?(all_?)?reduce|userbuffers|mscclpp|"
     r"(^|[:_ ])all_?(reduce|gather|to_?all)_?(kernel|v_?kernel|one|two)|moe_?all_?to_?all|"
-    r"^(all-(reduce|gather|to-all)|reduce-scatter|collective-(permute|broadcast))(-start|-done)?(\.\d+)?$",
+    r"^(all-(reduce|gather|to-all)|reduce-scatter|collective-(permute|broadcast))(-start|-done)?(\.\d+)?$|"
+    # XLA names an instruction after JAX's primitive, and numbers it
+    r"^(p(sum|max|min)(_invariant|_scatter)?|ppermute|all_(gather|to_all)(_invariant)?|reduce_scatter)\.\d+$",
     re.IGNORECASE,
 )
 # Each alternative holds one of these, and looking for them in lower case is ten times faster.
 _IN_LIBRARY = regex(
     "ccl|reduce|nvshmem|deep_?ep|ep::|node(?:_ll)?::|dispatch|cached_notify|symm_mem|hcom_|multimem_|userbuffers|gather|"
-    "all_?to_?all|all-to-all|collective-"
+    "all_?to_?all|all-to-all|collective-|psum|pmax|pmin|ppermute"
 )
 _RANGE = regex(r"(?:nccl|ncclx|rccl|c10d|gloo|nvshmem|mpi)[:_A-Z]|nccl\w+$|record_param_comms", re.IGNORECASE)
 _NAMES = (
-    ("reducescatter", regex(r"reduce[_-]?scatter", re.IGNORECASE)),
-    ("allreduce", regex(r"all[_-]?reduce|cross_device_reduce", re.IGNORECASE)),
+    ("reducescatter", regex(r"reduce[_-]?scatter|^psum_scatter\b", re.IGNORECASE)),
+    (
+        "allreduce",
+        regex(r"all[_-]?reduce|cross_device_reduce|^p(sum|max|min)(_invariant)?\.\d", re.IGNORECASE),
+    ),
     ("allgather", regex(r"all[_-]?gather", re.IGNORECASE)),
     (
         "alltoall",
         regex(r"all[_-]?to[_-]?all|deep_?ep|(^|::)ep::|dispatch|::combine<|cached_notify", re.IGNORECASE),
     ),
-    ("sendrecv", regex(r"send_?recv|collective-permute|_send|_rec(v|eive)", re.IGNORECASE)),
+    ("sendrecv", regex(r"send_?recv|collective-permute|^ppermute\b|_send|_rec(v|eive)", re.IGNORECASE)),
     ("broadcast", regex(r"broadcast", re.IGNORECASE)),
     ("reduce", regex(r"reduce", re.IGNORECASE)),
     ("barrier", regex(r"barrier", re.IGNORECASE)),

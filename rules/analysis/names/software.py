@@ -27,7 +27,7 @@ _SIGNS = (
     ("FSDP", r"^FSDP::|FullyShardedDataParallel|fsdp[/\\]_fully_shard"),
     ("DistributedDataParallel", r"^DistributedDataParallel\."),
     ("JAX", r"\bjax[/\\]|^jit\(|^PjitFunction|pjrt_|^jit_\w+\("),
-    ("TensorFlow", r"\btensorflow(::|[/\\])|^tf\.|TfrtCpu|^ExecutorState::Process"),
+    ("TensorFlow", r"\btensorflow(::|[/\\])|^tf\.|^ExecutorState::Process"),
     ("CuPy", r"^cupy_|cupy_backends"),
     ("RAPIDS", r"\b(cudf|cuml|cugraph|rmm)(::|[/\\])"),
     ("PyTorch", r"^aten::|\bat::native::|^torch[/\\]|^autograd::engine"),

@@ -10,7 +10,8 @@ from parsers.model.late import dataclass, regex
 from rules.analysis.arithmetic.innermost import Innermost
 
 _NUMBER = regex(r"\d+")
-_WAITS = regex(r"ray\.(?:wait|get)$|worker_idle$")  # of Ray's workers, for tasks and for results
+# of Ray's workers, for tasks and for results; of XLA's runtime, for the threads that compute
+_WAITS = regex(r"ray\.(?:wait|get)$|worker_idle$|.*\(wait for completion\)$")
 _OF_A_TASK = regex(r"task:(?:execute|deserialize_arguments|store_outputs)$")  # the parts of a task of Ray
 
 
@@ -35,7 +36,8 @@ class PlainRange:
 def longest_plain_range(trace: Trace) -> PlainRange | None:
     """What the busiest thread is in longest; None for recordings that hold anything else than plain ranges.
 
-    Where others work, a thread of Ray that waits for them is not busy; parts of a task are told by the task.
+    Where others work, a thread of Ray or of XLA's runtime that waits for them is not busy; parts of a task of Ray are
+    told by the task.
     """
     kinds = set(trace.kinds)
     if EventKind.OTHER not in kinds or kinds - {EventKind.OTHER, EventKind.MARK} or trace.stands_beside:

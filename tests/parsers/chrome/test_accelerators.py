@@ -330,6 +330,21 @@ def test_a_tpu_in_json_is_judged_and_its_shortest_operations_are_no_other_unit(t
     assert "Where its time goes: fusion 94 %" in bound.explanation
 
 
+def test_attention_and_collectives_of_a_tpu_are_known_by_numbered_names(tmp_path: Path) -> None:
+    names = {"fusion": "RPA-bq_32-", "all-reduce": "psum", "copy-start": "copy_bitcast_fusion"}
+    events = [
+        event | {"name": ".".join((names[event["name"].partition(".")[0]], event["name"].partition(".")[2]))}
+        if event["name"].partition(".")[0] in names
+        else event
+        for event in _of_a_tpu("TPU")
+    ]
+    trace = opened(tmp_path, text_of(events))
+    assert len(trace.collective_kernels) == 80
+    assert not (trace.events.kind == EventKind.MEMCPY).any()
+    bound = next(each for each in diagnosis_of(Analysis(trace)).findings if each.rule == "gpu-bound")
+    assert "Where its time goes: RPA-bq_32 94 %" in bound.explanation
+
+
 def test_what_xla_s_threads_repeat_of_a_gpu_s_streams_is_no_work_of_its_own(tmp_path: Path) -> None:
     trace = opened(tmp_path, text_of(_of_a_tpu("GPU")))
     assert len(trace.gpu_operations) == 0

@@ -143,6 +143,25 @@ def test_ranges_of_a_communication_library_are_told_from_those_of_the_program(
     assert is_communication_range(name) is of_communication
 
 
+@pytest.mark.parametrize(
+    ("name", "collective"),
+    [
+        ("psum.896", "allreduce"),
+        ("psum_scatter.2", "reducescatter"),
+        ("ppermute.3", "sendrecv"),
+        ("all_gather_invariant.4", "allgather"),
+        ("all_to_all.5", "alltoall"),
+        ("psum", ""),
+        ("my_psum.2", ""),
+        ("psum_kernel.2", ""),
+    ],
+)
+def test_numbered_instructions_of_xla_are_known_by_jaxs_primitives(name: str, collective: str) -> None:
+    assert is_collective_kernel(name) is bool(collective)
+    if collective:
+        assert collective_of(name) == collective
+
+
 def test_a_collective_is_named_alike_by_kernels_and_ranges() -> None:
     kernel, range_ = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)", "nccl:all_reduce"
     assert is_collective_kernel(kernel)
