@@ -9,7 +9,8 @@ import numpy as np
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, length
-from rules.analysis.cpu.cpu_time import LONG_GAP_NS, MANY_TIMES, MAX_INTERRUPTION_NS, CpuTime
+from rules.analysis.cpu.cpu_time import CpuTime
+from rules.analysis.cpu.interruptions import LONG_GAP_NS, MANY_TIMES, MAX_INTERRUPTION_NS
 from rules.analysis.stretches.library_calls import is_sleep
 from rules.findings.base import Finding, rule
 from rules.losses.cpu_work import (

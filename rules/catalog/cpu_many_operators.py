@@ -26,7 +26,8 @@ from rules.losses.cpu_work import (
 )
 from rules.losses.lost_time import evidence_of
 from rules.losses.rare_pauses import few_of_steps
-from rules.remedies.cpu_work import ITEMS_TOGETHER, VALUES_TOGETHER, fewer_calls
+from rules.losses.rounds_apart import MIN_APART
+from rules.remedies.cpu_work import ITEMS_TOGETHER, VALUES_TOGETHER, WEIGHTS_TOGETHER, fewer_calls
 from rules.terms import MAJORITY
 from rules.wording.words import counted, listed
 
@@ -110,7 +111,7 @@ class CpuItemLoop(CpuRule):
     explanation = f"""
 What it found
     Only the CPU was recorded, and within a step the same operators are called again and again, each time for another
-    item: a sample, a request, a row.
+    item: a sample, a request, a row, a head of attention, an expert.
 
 Why it costs time
     Each call takes a few microseconds however small its tensors are, and a product with one row reads as many weights
@@ -119,18 +120,22 @@ Why it costs time
 How it decides
     The same operators follow one another at least {MIN_TIMES} times where each time a row is picked, a value is read or
     the rows of one class are picked by a mask (x[y == c]), or a tensor was taken apart just before, or at least
-    {MIN_TIMES_ALIKE} times where each time a layer is called. Layers whose weights each get their own gradients do not
-    count, nor do optimizers, nor rounds that load a batch or call an optimizer, nor steps through time: a cell that
-    each round calls once, rows of an inner side whose results go nowhere, a backward pass that ends with less. The time
-    of all rounds but the first is counted, and that of the backward pass. What their operators compute stays as far as
-    it takes as long at once: to read and write at {FASTEST_READ / 1e9:.0f} GB/s and to multiply at
-    {MAX_OF_A_CORE / 1e9:.0f} GFLOP/s, more for items of nearly {LARGE_BYTES >> 10} KiB and for products of many rows.
-    Weights and gradients of all items are read and written once. Of the rest {percent(REMAINS)} is taken to remain. If
-    less than {percent(MIN_SHARE)} of the step can go, nothing is reported, nor if fewer than {MIN_STEPS} steps were
-    found.
+    {MIN_TIMES_ALIKE} times where each time a layer is called, or {MIN_TIMES} where its weights have one size and its
+    data grow and shrink from round to round. Layers whose weights each get their own gradients count from {MIN_APART}
+    on, and only where no product takes what the round before can have made, by the sizes of all tensors, or each round
+    takes its column of a table, as experts are weighed; what their optimizer does is then counted, too. Not counted
+    are optimizers, rounds that load a batch or call an optimizer (unless frames show that each trains a model of its
+    own), and steps through time: a cell that each round calls once, rows of an inner side whose results go nowhere, a
+    backward pass that ends with less. The time of all rounds but the first is counted, and that of the backward pass.
+    What their operators compute stays as far as it takes as long at once: to read and write at
+    {FASTEST_READ / 1e9:.0f} GB/s and to multiply at {MAX_OF_A_CORE / 1e9:.0f} GFLOP/s, more for items of nearly
+    {LARGE_BYTES >> 10} KiB and for products of many rows. Weights and gradients that items share are read and written
+    once. Of the rest {percent(REMAINS)} is taken to remain. If less than {percent(MIN_SHARE)} of the step can go,
+    nothing is reported, nor if fewer than {MIN_STEPS} steps were found.
 
 What to try
-    Stack the items into one tensor and call the model once: torch.stack, padding, torch.vmap.
+    Stack the items into one tensor and call the model once: torch.stack, padding, torch.vmap. Stack weights as well:
+    one tensor for all heads or experts.
 
 When it is wrong
     If each round needs the result of the round before, as steps through time do.
@@ -170,7 +175,7 @@ When it is wrong
                 + f"For all items at once, a step would take {duration(step_ns * (1 - part))} at best"
                 + (" on average." if few else ".")
             ),
-            remedy=ITEMS_TOGETHER,
+            remedy=WEIGHTS_TOGETHER if loop.own_weights else ITEMS_TOGETHER,
             culprit=line_or_operator(analysis, time, next(iter(names)), within),
             evidence=tuple(
                 Evidence(

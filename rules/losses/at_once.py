@@ -39,12 +39,13 @@ _FREE = regex(
 )
 
 
-def remaining_ns(time: CpuTime, operators: I64) -> F64:
+def remaining_ns(time: CpuTime, operators: I64, *, own_weights: bool = False) -> F64:
     """For each of these outermost operators what it computes that takes as long for all items at once, in ns.
 
     Calling an operator, reading weights and writing what belongs to all items does not. What computes on less than
     ``LARGE_BYTES`` becomes quicker, too, the more the smaller they are: to the speed of a core at best. An operator
-    of which nothing is known takes what it did beyond the longest call, and a product without shapes nothing.
+    of which nothing is known takes what it did beyond the longest call, and a product without shapes nothing. Where
+    each item has ``own_weights``, these are read for all.
     """
     trace = time.trace
     events, owner = _inside(time, operators)
@@ -52,7 +53,7 @@ def remaining_ns(time: CpuTime, operators: I64) -> F64:
     found, counted = np.zeros(len(operators)), np.flatnonzero(_counted(trace, events))
     for _, alike in rows_by(kinds_of_calls(trace, events[counted])):
         rows = counted[alike]
-        limits = _limits(trace, int(events[rows[0]]))
+        limits = _limits(trace, int(events[rows[0]]), own_weights)
         remains = unclear[rows] if limits is None else limits.remaining(computes[rows], unclear[rows])
         np.add.at(found, owner[rows], remains)
     return found
@@ -129,7 +130,7 @@ class _Limits(NamedTuple):
         return np.minimum(remains, computes)
 
 
-def _limits(trace: Trace, event: int) -> _Limits | None:
+def _limits(trace: Trace, event: int, own_weights: bool) -> _Limits | None:
     """None if nothing is known of this operator."""
     name = trace.name(event)
     if not is_known(name):
@@ -149,7 +150,8 @@ def _limits(trace: Trace, event: int) -> _Limits | None:
     shapes = single_tensors_in(dims)
     inputs = sorted(4.0 * math.prod(each) for each in shapes)[-2:]
     sizes = sorted([*inputs, max(work.moved - sum(inputs), 0.0)])
-    item = sizes[1] if len(sizes) > 2 else 0.0  # the largest of three may be weights, which all items share
+    # the largest of three may be weights, which all items share
+    item = (sizes[-1] if own_weights else sizes[1]) if len(sizes) > 2 else 0.0
     uses = work.operations / 2 / max(sizes[-1] / 4, 1.0)
     return _Limits(
         work.operations / MAX_OF_A_CORE * 1e9,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Attribute, EventKind, derived_by
@@ -9,13 +11,17 @@ from parsers.model.arrays import median_of
 from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import clip, length, measure, union
 from rules.analysis.arithmetic.rounds import Rounds, rounds_in
-from rules.analysis.cpu.cpu_time import LONG_GAP_NS, CpuTime, interrupted_among
+from rules.analysis.cpu.cpu_time import CpuTime
+from rules.analysis.cpu.interruptions import LONG_GAP_NS, interrupted_among
 from rules.analysis.idle.threads import READ_BACKS
 from rules.analysis.names.operators import is_autograd_function
+from rules.analysis.steps.steps import Step
 from rules.kernels.operator_roofs import concrete_inputs
 from rules.kernels.recorded_shapes import inputs_of_event
 from rules.losses.at_once import remaining_ns
+from rules.losses.rounds_apart import MIN_APART, are_weighed, differ_in_size, need_nothing_before, own_modules
 from rules.terms import MAJORITY
 
 SLICED = "aten::slice"  # what Python calls for one item with x[i : i + 1]
@@ -115,6 +121,7 @@ class ItemLoop:
     later_ns: float
     computed_ns: float
     outside_ns: float  # long times between operators in all rounds
+    own_weights: bool = False  # of each item
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,6 +133,7 @@ class ItemLoops:
     steps: int
     operators: int  # in all of these steps
     slowed: float = 1.0  # how many times longer short things took because something else had the CPU
+    updates_ns: float = 0.0  # what an optimizer takes less where the weights of all items are one
 
     @property
     def share(self) -> float:
@@ -135,19 +143,19 @@ class ItemLoops:
         loop takes no more than the rest of the steps. What computes for long is not slowed as much, either: its rounds
         take no longer than they were seen to.
         """
-        later = sum(each.later_ns for each in self.loops)
+        later = sum(each.later_ns for each in self.loops) + self.updates_ns
         rounds = sum(
             each.later_ns * each.times / max(each.times - 1, 1) + each.outside_ns for each in self.loops
         )
-        seen = sum(each.end - each.start for each in self.loops)
-        rest = max(self.looked_ns - seen, 0) / self.slowed
+        seen = sum(each.end - each.start for each in self.loops) + self.updates_ns
+        rest = max(self.looked_ns - seen, 0) / self.slowed + self.updates_ns
         slowed = min(self.slowed * later, max(seen, later))
         return min(max(slowed / max(self.looked_ns, 1), later / max(rounds + rest, 1)), 1.0)
 
     @property
     def computes(self) -> float:
         """The part of a step that their operators compute, which stays where all items are computed at once."""
-        later = sum(each.later_ns for each in self.loops)
+        later = sum(each.later_ns for each in self.loops) + self.updates_ns
         return self.share * min(sum(each.computed_ns for each in self.loops) / max(later, 1), 1.0)
 
     @property
@@ -175,6 +183,7 @@ def item_loops(analysis: Analysis, time: CpuTime) -> ItemLoops:
     backward = named(time.trace, operators, is_autograd_function)
     own = named(time.trace, operators, lambda name: name.endswith(_OWN_WEIGHTS))
     found = list(rounds_in(names, step, MIN_TIMES - 1, MAX_BODY))
+    fewer = list(rounds_in(names, step, MIN_APART, MAX_BODY))
     free = np.ones(len(operators), bool)
     accepted: list[Rounds] = []
     for each in found:
@@ -182,19 +191,33 @@ def item_loops(analysis: Analysis, time: CpuTime) -> ItemLoops:
         if free[at].all() and _is_of_items(time, each, operators, step, backward, own):
             free[at] = False
             accepted.append(each)
-    gradients: list[tuple[Rounds, int]] = []
-    for each in found:
+    apart: list[Rounds] = []
+    for each in fewer:
         at = slice(each.first, each.first + each.length)
-        alike = [of.times for of in accepted if MAJORITY * of.times <= each.times <= of.times + 1]
-        if alike and free[at].all() and backward[at].all() and not own[at].any():
+        if free[at].all() and _has_own_weights(time, each, operators, step, backward, own):
             free[at] = False
-            gradients.append((each, max(min(alike), each.times)))
-    carried = {times for each, times in gradients if ends_with_less(time, each, operators)}
+            apart.append(each)
+    gradients: list[tuple[Rounds, int, bool]] = []
+    for rounds, by, weights in ((found, accepted, False), (fewer, apart, True)):
+        for each in rounds:
+            at = slice(each.first, each.first + each.length)
+            alike = [of.times for of in by if MAJORITY * of.times <= each.times <= of.times + 1]
+            if alike and free[at].all() and backward[at].all() and own[at].any() == weights:
+                free[at] = False
+                gradients.append((each, max(min(alike), each.times), weights))
+    carried = {times for each, times, _ in gradients if ends_with_less(time, each, operators)}
     loops = [
-        _loop(time, each, operators, times)
-        for each, times in (*((each, each.times) for each in accepted), *gradients)
+        _loop(time, each, operators, times, weights)
+        for each, times, weights in (
+            *((each, each.times, False) for each in accepted),
+            *((each, each.times, True) for each in apart),
+            *gradients,
+        )
         if not any(abs(times - of) <= 1 for of in carried)
     ]
+    weighed = [slice(each.first, each.first + each.length) for each, _, weights in gradients if weights]
+    joined = sum(int(own[at].sum()) for at in weighed) / max(int(own.sum()), 1)
+    fewest = min((each.times for each in apart), default=1)
     of_steps = steps[step[0] - 1 : step[-1]]
     ends = np.array([each.end for each in of_steps], np.int64)
     return ItemLoops(
@@ -203,7 +226,18 @@ def item_loops(analysis: Analysis, time: CpuTime) -> ItemLoops:
         len(of_steps),
         len(operators),
         time.slowed,
+        joined * (1 - 1 / fewest) * _calling_updates_ns(time, of_steps) if joined else 0.0,
     )
+
+
+def _calling_updates_ns(time: CpuTime, steps: Sequence[Step]) -> float:
+    """What optimizers take in some steps beside what they compute, which is once for each tensor of weights."""
+    table, updates = time.trace.events, _optimizers(time)
+    within = clip(union(*table.spans(updates)), steps[0].start, steps[-1].end)
+    mine = time.operators[in_optimizer(time)]
+    mine = mine[(table.start[mine] >= steps[0].start) & (table.start[mine] < steps[-1].end)]
+    computes = float(remaining_ns(time, mine, own_weights=True).sum()) if len(mine) else 0.0
+    return max(length(within) - computes, 0.0)
 
 
 def in_optimizer(time: CpuTime) -> BOOL:
@@ -233,6 +267,7 @@ def _is_of_items(time: CpuTime, rounds: Rounds, operators: I64, step: I64, backw
     parted = parted or slices_each(time, rounds, operators)
     picks = (parted or any(map(_PICKS.match, called))) and not all(map(_PICKS.match, called))
     picks = picks or (_SAME in called and any(map(_PICKS_SAME.match, called)))
+    picks = picks or (rounds.times >= MIN_TIMES and differ_in_size(time, rounds, operators))
     if not picks and not any(map(_LAYERS.match, called)):
         return False
     if rounds.times < (MIN_TIMES if picks else MIN_TIMES_ALIKE) or _are_steps(time, rounds, operators):
@@ -241,6 +276,18 @@ def _is_of_items(time: CpuTime, rounds: Rounds, operators: I64, step: I64, backw
         return False
     of_step = own & (step == step[rounds.first])
     return bool(own[body].any() or np.count_nonzero(of_step) < rounds.times)
+
+
+def _has_own_weights(
+    time: CpuTime, rounds: Rounds, operators: I64, step: I64, backward: BOOL, own: BOOL
+) -> bool:
+    """Whether rounds are heads, experts or members, which have weights of their own and need no other round."""
+    body = slice(rounds.first, rounds.first + rounds.body)
+    if backward[body].all() or np.count_nonzero(own & (step == step[rounds.first])) < rounds.times:
+        return False
+    if not (are_weighed(time, rounds, operators) or need_nothing_before(time, rounds, operators)):
+        return False
+    return not _are_steps(time, rounds, operators) or own_modules(time, rounds, operators)
 
 
 def _are_steps(time: CpuTime, rounds: Rounds, operators: I64) -> bool:
@@ -255,25 +302,33 @@ def _are_steps(time: CpuTime, rounds: Rounds, operators: I64) -> bool:
     return False
 
 
-def _loop(time: CpuTime, rounds: Rounds, operators: I64, times: int) -> ItemLoop:
-    """Rounds of which there are so many, where not all follow one another."""
+def _loop(time: CpuTime, rounds: Rounds, operators: I64, times: int, own_weights: bool) -> ItemLoop:
+    """Rounds of which there are so many, where not all follow one another.
+
+    What an optimizer does in each round is done once for the weights of all.
+    """
     table = time.trace.events
     mine = operators[rounds.first : rounds.first + rounds.times * rounds.body]
     start, end = table.spans(mine)
     took = _uninterrupted(time, (end - start).reshape(rounds.times, -1))
-    gap = np.append(start[1:], end[-1]) - end
+    updates = union(*table.spans(_optimizers(time))) if own_weights else (start[:0], start[:0])
+    follows = np.append(start[1:], end[-1])
+    gap = follows - end - measure(updates, end, follows)
     between = _uninterrupted(time, gap.reshape(rounds.times, -1))
     outside = between >= LONG_GAP_NS  # of operators, which is told by itself
     outside_ns, between[outside] = float(between[outside].sum()), 0.0
-    computed = median_of(remaining_ns(time, mine).reshape(took.shape), axis=0)
+    computed = median_of(remaining_ns(time, mine, own_weights=own_weights).reshape(took.shape), axis=0)
+    updating = int(measure(updates, start[:1], end[-1:])[0])
     return ItemLoop(
         rounds.times,
         mine,
         int(start[0]),
         int(end[-1]),
-        float(took[1:].sum() + between[1:].sum()) * (times - 1) / (rounds.times - 1),
+        float(took[1:].sum() + between[1:].sum()) * (times - 1) / (rounds.times - 1)
+        + updating * (times - 1) / times,
         float(computed.sum() * (times - 1)),
         outside_ns,
+        own_weights,
     )
 
 

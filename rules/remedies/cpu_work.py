@@ -47,6 +47,13 @@ ITEMS_TOGETHER = remedy(
     code=for_pytorch("""answers = [model(x[None])[0] for x in rows]   # one call for each row
 answers = model(torch.stack(rows))           # one call for all of them"""),
 )
+WEIGHTS_TOGETHER = remedy(
+    "Keep the weights of all heads, experts or members in one tensor, and compute all of them with one product.",
+    for_pytorch("Heads of attention: one nn.Linear for all of them, and scaled_dot_product_attention."),
+    for_pytorch("Models that exist already: torch.func.stack_module_state(models) and torch.vmap."),
+    code=for_pytorch("""answers = [expert(x) for expert in experts]   # one call for each
+answers = torch.baddbmm(biases, x.expand(len(weights), -1, -1), weights)  # one call for all of them"""),
+)
 VALUES_TOGETHER = remedy(
     "Compute on whole tensors: x.max(), (x > 0).sum(), torch.where(...) instead of a loop over single values.",
     for_pytorch("If the loop must stay, convert once before it: x.tolist() instead of x[i].item()."),

@@ -27,22 +27,23 @@ from rules.analysis.arithmetic.intervals import (
     union,
 )
 from rules.analysis.arithmetic.outermost import outermost
+from rules.analysis.cpu.interruptions import (
+    LONG_GAP_NS,
+    holds_rare_calls,
+    interrupted_among,
+    medians_of_kinds,
+    too_long,
+)
 from rules.analysis.idle.threads import ThreadActivity
 from rules.analysis.names.waits import waits_for_a_lock
 from rules.analysis.recording.completeness import is_cut
 from rules.analysis.recording.recording_costs import FRAME_ALONE_NS, MAX_SHARE_ALONE, WRITING_ALONE_NS
 from rules.analysis.steps.garbage import collections_among
 from rules.analysis.stretches.worker_starts import worker_starts
-from rules.terms import MAJORITY
 
-LONG_GAP_NS = 100_000  # between two operators: a shorter gap is what calling the next one takes
 TRIVIAL_PERCENTILE = 10  # of operators' durations: how long one takes that computes hardly anything
 MAX_CALL_NS = 10_000  # without what an operator computes
 MIN_SAME_PLACE = 3  # steps that have the same place: of fewer, nobody knows which one is usual
-MAX_INTERRUPTION_NS = (
-    100_000_000  # Linux shares out a container's CPU quota anew that often (cpu.cfs_period_us)
-)
-MANY_TIMES = 10  # as long as usual: on a crowded machine all takes several times as long
 _ON_CPU = regex(r"(gloo|mpi|ucc):")  # the ranges that PyTorch opens while a collective runs on the CPU
 _OWN_RECORDER = regex(r"(.*[/\\])?stallscope_recorder[/\\](session|status)\.py")
 _OF_A_GPU = regex(r"cuda|cudnn|cublas|nccl|miopen|hipblas|\bhip|triton", re.IGNORECASE)
@@ -168,26 +169,9 @@ class CpuTime:
         around = self.window if self.steps else (int(busy[0][0]), int(busy[1][-1]))
         start, end = subtract(complement(busy, *around), self._recorder)
         usual = self._usual_gaps(start, end)
-        interrupted = interrupted_among(end - start, usual) & ~_too_long(end - start, usual)
-        interrupted &= ~self._holds_rare_calls(start, end, interrupted)
+        interrupted = interrupted_among(end - start, usual) & ~too_long(end - start, usual)
+        interrupted &= ~holds_rare_calls(self.activity, self.window, (start, end), interrupted)
         return _Gaps(start, end, interrupted, usual)
-
-    def _holds_rare_calls(self, start: I64, end: I64, among: BOOL) -> BOOL:
-        """Which of some gaps are mostly in a function that they begin, and that is never quicker elsewhere."""
-        table, frames = self.trace.events, self.activity.of_kind(EventKind.PYTHON)
-        frames = frames[(table.start[frames] >= self.window[0]) & (table.start[frames] < self.window[1])]
-        found, places = np.zeros(len(start), bool), np.flatnonzero(among)
-        if not len(frames) or not len(places):
-            return found
-        begin, name = table.start[frames], table.name[frames]
-        gap = places[np.maximum(np.searchsorted(start[places], begin, side="right") - 1, 0)]
-        mine = np.minimum(table.end[frames], end[gap]) - begin
-        mostly = (begin >= start[gap]) & (mine >= MAJORITY * (end - start)[gap])
-        least = np.full(int(name.max()) + 1, np.iinfo(np.int64).max)
-        np.minimum.at(least, name[mostly], mine[mostly])
-        quick = np.bincount(name[table.duration[frames] < MAJORITY * least[name]], minlength=len(least)) > 0
-        found[gap[mostly & ~quick[name]]] = True
-        return found
 
     @cached_property
     def _recorder(self) -> Intervals:
@@ -223,7 +207,7 @@ class CpuTime:
         number = np.arange(len(order))
         place = np.empty(len(order), np.int64)
         place[order] = number - np.maximum.accumulate(np.where(same, 0, number))
-        (at_place, count), (anywhere, _) = _medians(took, kind, place), _medians(took, kind)
+        (at_place, count), (anywhere, _) = medians_of_kinds(took, kind, place), medians_of_kinds(took, kind)
         return np.where(count >= MIN_SAME_PLACE, at_place, anywhere)
 
     @cached_property
@@ -350,28 +334,6 @@ class CpuTime:
         return whole - min(
             WRITING_ALONE_NS * records + FRAME_ALONE_NS * frames, round(MAX_SHARE_ALONE * whole)
         )
-
-
-def interrupted_among(took: I64, usual: I64) -> BOOL:
-    """Which of some times are so much longer than usual that something else had the CPU."""
-    return (took - usual >= LONG_GAP_NS) & (usual < MAJORITY * took)
-
-
-def _too_long(took: I64, usual: I64) -> BOOL:
-    """Which of some times are so much longer than usual that nothing else can have had the CPU for so long."""
-    return (took - usual > MAX_INTERRUPTION_NS) & (took > MANY_TIMES * usual)
-
-
-def _medians(took: I64, *kind: I64) -> tuple[I64, I64]:
-    """For each time the (upper) median of those of its kind, and how many these are."""
-    order = np.lexsort((took, *kind))
-    differs = np.any([np.diff(each[order]) != 0 for each in kind], axis=0)
-    first = np.flatnonzero(np.append(True, differs))[: len(order)]
-    count = np.diff(np.append(first, len(order)))
-    median, many = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
-    median[order] = np.repeat(took[order][first + count // 2], count)
-    many[order] = np.repeat(count, count)
-    return median, many
 
 
 def collectives_on_cpu(trace: Trace) -> I64:
