@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any
-
 from parsers.model.late import dataclass
 from rules.trials.trial import Kind, Trials
 
@@ -28,29 +24,6 @@ class KeptTrial:
         if self.promised is None or self.measured is None:
             return None
         return self.promised[0] <= self.measured[2] and self.measured[0] <= self.promised[2]
-
-    def to_data(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> KeptTrial:
-        """Raises ``ValueError``, ``TypeError`` or ``KeyError`` where it is none."""
-        return cls(
-            str(data["switch"]),
-            str(data["kind"]),
-            str(data["title"]),
-            str(data["fix"]),
-            _three(data["promised"]),
-            _three(data["measured"]),
-            str(data["loss"]),
-        )
-
-
-def _three(value: Any) -> tuple[float, float, float] | None:
-    if value is None:
-        return None
-    low, middle, high = value
-    return float(low), float(middle), float(high)
 
 
 def kept_trials(trials: Trials) -> tuple[KeptTrial, ...]:

@@ -114,9 +114,7 @@ class History:
             "reason": entry.reason,
             "runs": json.dumps([run.to_data() for run in entry.runs]),
             "promises": json.dumps(
-                [each.to_data() for each in entry.trials]
-                if entry.series is Series.TRIAL
-                else [asdict(each) for each in entry.promises]
+                [asdict(each) for each in (entry.trials if entry.series is Series.TRIAL else entry.promises)]
             ),
         }
         with self._writable() as database:
@@ -186,21 +184,17 @@ class History:
 
 
 def _entry(row: dict[str, Any], path: Path) -> Entry:
+    import msgspec  # late: where nothing is kept nothing is decoded
+
     try:
+        told = json.loads(str(row["promises"]))
         if row["series"] == Series.TRIAL.value:
-            kept = tuple(KeptTrial.from_data(each) for each in json.loads(str(row["promises"])))
+            kept = msgspec.convert(told, tuple[KeptTrial, ...])
             return Entry(
                 str(row["name"]), (), Series.TRIAL, saved=float(row["saved"]), trials=kept, id=int(row["id"])
             )
         runs = tuple(RunFigures.from_data(each) for each in json.loads(str(row["runs"])))
-        promises = tuple(
-            KeptPromise(
-                str(each["id"]),
-                str(each["title"]),
-                *(float(each[name]) for name in ("low", "expected", "high", "after_others")),
-            )
-            for each in json.loads(str(row["promises"]))
-        )
+        promises = msgspec.convert(told, tuple[KeptPromise, ...])
         if not runs and row["series"] != Series.INCIDENT.value:
             raise ValueError("it holds no run")
         return Entry(
@@ -213,7 +207,7 @@ def _entry(row: dict[str, Any], path: Path) -> Entry:
             saved=float(row["saved"]),
             id=int(row["id"]),
         )
-    except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
+    except (msgspec.MsgspecError, ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
         raise TraceError(
             path,
             f"A saved run is damaged, or was written by a newer Stallscope: {error}.",
