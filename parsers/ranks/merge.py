@@ -83,7 +83,8 @@ class _Clocks:
         known = [epoch for epoch in epochs if epoch is not None]
         zero = min(known, default=0)
         placed = all(
-            each.epoch_ns is not None or each.stands_beside or not _has_times(each) for each in traces
+            each.epoch_ns is not None or each.stands_beside or not (len(each.events) or each.counters)
+            for each in traces
         )
         shifts = [epoch - zero if epoch is not None and placed else 0 for epoch in epochs]
         aligned = align(traces, shifts)
@@ -149,10 +150,11 @@ def _merged_events(
     name = np.concatenate([new[table.name] for table, new in zip(tables, names, strict=True)])
     depth = np.concatenate([table.depth for table in tables])
     kind = np.concatenate([table.kind for table in tables])
+    firsts = accumulate((len(trace.sources) for trace in traces[:-1]), initial=0)
     row = np.concatenate(
         [
             np.where(table.source_row < 0, -1, table.source_row + (first << SOURCE_BITS))
-            for table, first in zip(tables, _first_source(traces), strict=True)
+            for table, first in zip(tables, firsts, strict=True)
         ]
     )
     order = np.lexsort((start, depth, lane))
@@ -181,14 +183,6 @@ def _merged_counters(
     ]
     counted = {(each.device, each.name) for alone, each in merged if not alone}
     return tuple(each for alone, each in merged if not alone or (each.device, each.name) not in counted)
-
-
-def _first_source(traces: Sequence[Trace]) -> list[int]:
-    return list(accumulate((len(trace.sources) for trace in traces[:-1]), initial=0))
-
-
-def _has_times(trace: Trace) -> bool:
-    return bool(len(trace.events) or trace.counters)
 
 
 def _each_once(ranks: Iterable[Rank]) -> tuple[Rank, ...]:

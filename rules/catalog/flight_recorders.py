@@ -92,6 +92,7 @@ When it is wrong
         end = max(int(trace.events.end[each.event]) for each in waiting)
         missing = stuck.missing
         follows = stuck.is_waited_for_elsewhere and not in_a_circle
+        calls = [*waiting, *(each.last for each in stuck.absent)]
         return self.finding(
             analysis,
             severity=Severity.HIGH if missing and not follows else Severity.MEDIUM,
@@ -103,7 +104,7 @@ When it is wrong
             culprit=Culprit(CulpritKind.RANK, ranks_in_words(missing)) if missing else NOBODY,
             because=f"{_waiting_since(trace, stuck, waiting)}.",
             rank=missing[0] if len(missing) == 1 else None,
-            evidence=tuple(evidence_of_call(trace, each) for each in (*waiting, *_last_calls(stuck))[:20]),
+            evidence=tuple(evidence_of_call(trace, each) for each in calls[:20]),
             intervals=((first.start, end),) if end > first.start else (),
             unknown=(_unknown(trace, stuck),),
         )
@@ -190,10 +191,6 @@ def _unknown(trace: Trace, stuck: Stuck) -> str:
     if len(recorded_ranks(trace)) == 1:
         return "What the other ranks called: open all dumps together."
     return "Whether it would still have ended: how long a collective may take is not recorded."
-
-
-def _last_calls(stuck: Stuck) -> list[Called]:
-    return [each.last for each in stuck.absent]
 
 
 _MESSAGES_CODE = """# Both ends in the same order, at once: neither waits for the other to begin

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
 
 from parsers.model.late import dataclass
@@ -52,6 +52,14 @@ class FindingChange:
         return _is_loud(self.after) and not _is_loud(self.before)
 
 
+# the closest first
+_ALIKE: tuple[Callable[[Finding], object], ...] = (
+    lambda finding: (finding.rule, _kernel_of(finding), finding.culprit),
+    lambda finding: (finding.rule, _kernel_of(finding)),
+    lambda finding: (finding.category, _kernel_of(finding)),
+)
+
+
 def compare_findings(
     before: Iterable[Finding], after: Iterable[Finding], steps_ns: tuple[float, float], noise_ns: float
 ) -> list[FindingChange]:
@@ -61,7 +69,7 @@ def compare_findings(
     """
     left, right = _that_cost(before), _that_cost(after)
     pairs: list[tuple[Finding | None, Finding | None]] = []
-    for key in (_by_culprit, _by_rule, _by_category):
+    for key in _ALIKE:
         waiting: dict[object, list[Finding]] = {}
         for finding in right:
             waiting.setdefault(key(finding), []).append(finding)
@@ -80,18 +88,6 @@ def compare_findings(
 def _that_cost(findings: Iterable[Finding]) -> list[Finding]:
     """Without the sentence about what the GPU does when all is well, and without what only the recording costs."""
     return [each for each in findings if each.category is not Category.GPU_BOUND and not each.of_recording]
-
-
-def _by_culprit(finding: Finding) -> object:
-    return finding.rule, _kernel_of(finding), finding.culprit
-
-
-def _by_rule(finding: Finding) -> object:
-    return finding.rule, _kernel_of(finding)
-
-
-def _by_category(finding: Finding) -> object:
-    return finding.category, _kernel_of(finding)
 
 
 def _kernel_of(finding: Finding) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from parsers.model import KernelProfile
 from parsers.model.late import dataclass
@@ -113,6 +113,14 @@ def _stall_rows(before: KernelProfile, after: KernelProfile) -> list[Row]:
     ]
 
 
+# the closest first
+_ALIKE: tuple[Callable[[KernelGroup], object], ...] = (
+    lambda group: (group.name, group.representative.grid, group.representative.block),
+    lambda group: group.name,
+    lambda group: base_name(group.name),
+)
+
+
 def compare_reports(
     before: Sequence[KernelProfile], after: Sequence[KernelProfile]
 ) -> tuple[list[KernelComparison], list[KernelGroup], list[KernelGroup]]:
@@ -123,7 +131,7 @@ def compare_reports(
     """
     left, right = kernel_groups(before), kernel_groups(after)
     pairs: list[KernelComparison] = []
-    for key in (_by_name_and_shape, _by_name, _by_base_name):
+    for key in _ALIKE:
         for group in list(left):
             same = [each for each in right if key(each) == key(group)]
             if same:
@@ -135,18 +143,6 @@ def compare_reports(
         pairs.append(compare_kernels(left.pop().representative, right.pop().representative))
     pairs.sort(key=lambda each: -max(each.before.duration_ns or 0.0, each.after.duration_ns or 0.0))
     return pairs, left, right
-
-
-def _by_name_and_shape(group: KernelGroup) -> object:
-    return group.name, group.representative.grid, group.representative.block
-
-
-def _by_name(group: KernelGroup) -> object:
-    return group.name
-
-
-def _by_base_name(group: KernelGroup) -> object:
-    return base_name(group.name)
 
 
 def why(before: KernelProfile, after: KernelProfile, rows: Sequence[Row]) -> str:

@@ -49,7 +49,7 @@ def compare_losses(
     count = min(len(first), len(second), len(changed))
     if count < MIN_LOSSES:
         return LossComparison(Likeness.NOT_COMPARABLE)
-    one, two, other = (_array(losses[:count]) for losses in (first, second, changed))
+    one, two, other = (np.array(losses[:count], np.float64) for losses in (first, second, changed))
     sound = np.isfinite(one) & np.isfinite(two)
     if not sound.all():
         return LossComparison(Likeness.NOT_COMPARABLE)
@@ -67,10 +67,6 @@ def compare_losses(
     if difference == 0.0:
         return LossComparison(Likeness.BIT_EQUAL, 0.0, apart)
     return LossComparison(Likeness.EQUAL if difference <= apart else Likeness.DIFFERS, difference, apart)
-
-
-def _array(losses: Sequence[float | None]) -> F64:
-    return np.array([np.nan if each is None else each for each in losses], np.float64)
 
 
 def _largest(one: F64, other: F64) -> float:

@@ -114,9 +114,8 @@ class ElidedLabel(QWidget):
         pixels: int = theme.BODY_PX,
         weight: QFont.Weight = QFont.Weight.Normal,
         mode: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
-        parent: QWidget | None = None,
     ) -> None:
-        super().__init__(parent)
+        super().__init__()
         self._text, self._role, self._mode = text, role, mode
         self._swatch: QColor | None = None
         self._hint = ""

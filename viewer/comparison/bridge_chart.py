@@ -252,7 +252,7 @@ class BridgePanel(QWidget):
         self._choice = QButtonGroup(self)
         self._buttons = horizontal(spacing=6)
         self.chart = Waterfall()
-        self.chart.chosen.connect(self._on_part)
+        self.chart.chosen.connect(lambda part: self.chosen.emit(self.title, part))
         fill(vertical(self, (12, 10, 10, 8), 8), self.heading, self._buttons, self.chart, SPRING)
         self._choice.idToggled.connect(self._on_choice)
 
@@ -289,9 +289,6 @@ class BridgePanel(QWidget):
             bridge = self._bridges[titles[number]]
             self.heading.setText(f"{duration(bridge.before)} → {duration(bridge.after)}: where it went")
             self.chart.show_bridge(bridge)
-
-    def _on_part(self, part: BridgePart) -> None:
-        self.chosen.emit(self.title, part)
 
 
 def part_color(title: str, part: BridgePart) -> QColor:

@@ -42,8 +42,8 @@ def told(change: Change) -> str:
 class Badge(QWidget):
     """A word in a rounded frame of its colour."""
 
-    def __init__(self, text: str, color: Callable[[], QColor], parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, text: str, color: Callable[[], QColor]) -> None:
+        super().__init__()
         self.text, self._color = text, color
         self.setFont(theme.font(12, QFont.Weight.DemiBold))
         self.setFixedSize(self.fontMetrics().horizontalAdvance(text) + 22, 21)
@@ -66,8 +66,8 @@ class FindingRow(QWidget):
 
     chosen = Signal(object)  # FindingChange
 
-    def __init__(self, change: FindingChange, cost: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, change: FindingChange, cost: str) -> None:
+        super().__init__()
         self.change = change
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)

@@ -59,7 +59,9 @@ class OpenAddress(QDialog):
         self.files.header().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
         self.files.header().setStretchLastSection(False)
         self.said = Label("", "secondary", wrap=True)
-        self.open_all = push_button("Open the folder", self._open_folder)
+        self.open_all = push_button(
+            "Open the folder", lambda: self._open([self.address.currentText().strip()])
+        )
         self.open_button = push_button("Open", self._open_chosen)
         self.cancel = push_button("Cancel", self.reject)
         self._allow()
@@ -115,9 +117,6 @@ class OpenAddress(QDialog):
     def _open_chosen(self) -> None:
         chosen = [entry for item in self.files.selectedItems() for entry in item.data(0, _ENTRY)]
         self._open([entry.address for entry in chosen])
-
-    def _open_folder(self) -> None:
-        self._open([self.address.currentText().strip()])
 
     def _open(self, addresses: list[str]) -> None:
         try:

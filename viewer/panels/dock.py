@@ -27,8 +27,8 @@ class BottomPanels(QWidget):
 
     fill_wanted = Signal()  # a tab was double-clicked: it is to fill the window, or to give the room back
 
-    def __init__(self, document: Document, made: Sequence[Panel] = (), parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, document: Document, made: Sequence[Panel] = ()) -> None:
+        super().__init__()
         self._document = document
         self.panels: tuple[Panel, ...] = ()
         self.setMinimumSize(MIN_WIDTH, MIN_HEIGHT)

@@ -62,8 +62,8 @@ class LaneCanvas(QWidget):
 
     scrolled = Signal()  # offset or range changed
 
-    def __init__(self, state: TimelineState, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, state: TimelineState) -> None:
+        super().__init__()
         self.state = state
         self.offset = 0
         self.hovered = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QTimer, Signal
-from PySide6.QtWidgets import QProgressBar, QPushButton, QSizePolicy, QStatusBar, QToolButton, QWidget
+from PySide6.QtWidgets import QProgressBar, QPushButton, QSizePolicy, QStatusBar, QToolButton
 
 from parsers.model import Trace
 from parsers.model.units import duration
@@ -19,8 +19,8 @@ class StatusBar(QStatusBar):
 
     quality_wanted = Signal()
 
-    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, document: Document) -> None:
+        super().__init__()
         self._document = document
         self.setSizeGripEnabled(False)
         self.setContentsMargins(10, 0, 14, 0)

@@ -74,7 +74,7 @@ def memory_bound(analysis: Analysis, device: int) -> MemoryBound:
     time = np.bincount(run[inside], duration[inside], minlength=count).astype(np.int64)
     longest = np.zeros(count, np.int64)
     np.maximum.at(longest, run[inside], duration[inside])
-    avoidable = np.where(named(trace, kernels, _takes_two_tensors), duration * TWO_TENSORS_SAVE, duration)
+    avoidable = np.where(named(trace, kernels, _TWO_TENSORS.search), duration * TWO_TENSORS_SAVE, duration)
     fused = _saved_by_fusing(family[inside], avoidable[inside], run[inside], count)
     scores = _attention_runs(analysis, kernels, family, run, count)
     saved = np.where(scores, time, fused)
@@ -104,10 +104,6 @@ def _saved_by_fusing(family: U8, duration: F64, run: I64, count: int) -> I64:
     copies = of_kinds(family, Family.COPY_CAST, Family.COPY)
     only_copies = np.bincount(run[~copies], minlength=count) == 0
     return np.where(only_copies, 0, np.where(has_anchor, time, time - longest)).astype(np.int64)
-
-
-def _takes_two_tensors(name: str) -> bool:
-    return _TWO_TENSORS.search(name) is not None
 
 
 def _is_of_a_loss(name: str) -> bool:

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QFont, QGuiApplication
 from PySide6.QtWidgets import QDialog, QMessageBox, QProgressBar, QSpinBox, QWidget
 
-from rules.trials.trial import Candidate, Kind, Trials
+from rules.trials.trial import Kind, Trials
 from rules.verdict import trials as wording
 from viewer.appearance.widgets import (
     ElidedLabel,
@@ -135,10 +135,8 @@ class TrialsWindow(QDialog):
         trials = self.session.trials
         if trials is not None:
             makers = {"markdown": lambda: as_markdown(trials_report(trials, self.name)).encode()}
-            ask_for_report(makers, "trial", self._jobs, self, self._say_problem)
-
-    def _say_problem(self, problem: str, hint: str) -> None:
-        self.state.setText(f"{problem} {hint}")
+            say = self.state.setText
+            ask_for_report(makers, "trial", self._jobs, self, lambda *told: say(" ".join(told)))
 
     def _may_kill(self) -> bool:
         box = QMessageBox(self)
@@ -150,9 +148,6 @@ class TrialsWindow(QDialog):
         box.setDefaultButton(keep)
         box.exec()
         return box.clickedButton() is kill
-
-    def _on_candidates(self, candidates: tuple[Candidate, ...]) -> None:
-        self.rows.show_candidates(in_shown_order(candidates))
 
     def _on_progress(self, far: Progress) -> None:
         if not self.session.running:
@@ -243,7 +238,7 @@ class TrialsWindow(QDialog):
         session = self.session
         self.clock.timeout.connect(self._tell_time)
         session.said.connect(lambda text: self._tell(text, 0.0))
-        session.candidates_known.connect(self._on_candidates)
+        session.candidates_known.connect(lambda found: self.rows.show_candidates(in_shown_order(found)))
         session.progressed.connect(self._on_progress)
         session.ended.connect(self._on_ended)
         self.rows.patch_wanted.connect(self.patch.show_switches)

@@ -95,9 +95,9 @@ class RooflinePlot(QWidget):
 
     chosen = Signal(int)
 
-    def __init__(self, parent: QWidget | None = None, *, low: bool = False) -> None:
+    def __init__(self, *, low: bool = False) -> None:
         """``low``: for a place that is wide and low, with what it says at the side and without a heading."""
-        super().__init__(parent)
+        super().__init__()
         self._low = low
         self._names: list[str] = []
         self._lines: list[Roofline] = []

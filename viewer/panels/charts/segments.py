@@ -28,8 +28,8 @@ class SegmentBars(QWidget):
 
     allocation_chosen = Signal(int)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._segments: Segments | None = None
         self._marked: BOOL | None = None
         self._text = TextCache(theme.font(theme.SECONDARY_PX, tabular=True))

@@ -39,8 +39,8 @@ _SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW, Severity.INFO)
 class DiagnosisPanel(QWidget):
     """All findings of a document; the filter keeps severities, categories and ranks."""
 
-    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, document: Document) -> None:
+        super().__init__()
         self._document = document
         self._severities = set(_SEVERITIES)
         self._category = ""

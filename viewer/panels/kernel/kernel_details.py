@@ -42,8 +42,8 @@ HARMLESS = frozenset({"selected", "not_selected"})
 class KernelDetails(QWidget):
     """Tabs about one launch."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.kernel: KernelProfile | None = None
         self.title = ElidedLabel("", pixels=14, weight=QFont.Weight.DemiBold)
         self.subtitle = ElidedLabel("", "secondary", pixels=12)

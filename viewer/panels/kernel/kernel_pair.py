@@ -32,9 +32,9 @@ COLUMNS = (
 class SideBySide(QWidget):
     """Shows nothing until ``show_rows``."""
 
-    def __init__(self, parent: QWidget | None = None, *, low: bool = False) -> None:
+    def __init__(self, *, low: bool = False) -> None:
         """``low``: for a place that is wide and low, with the names beside the table and not above it."""
-        super().__init__(parent)
+        super().__init__()
         self.headings = tuple(
             ElidedLabel("", weight=QFont.Weight.DemiBold, mode=Qt.TextElideMode.ElideMiddle) for _ in range(2)
         )
@@ -94,8 +94,8 @@ MIN_SIDES = 420  # px: every column of the table can be seen
 class KernelPair(QWidget):
     """Shows nothing until ``show_pair``."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.comparison: KernelComparison | None = None
         self.sides = SideBySide()
         self.sides.setMinimumWidth(MIN_SIDES)

@@ -42,8 +42,8 @@ ROOM_FOR_ROOFLINE = 760  # px of table and roofline
 class KernelReport(QWidget):
     """Takes the timeline's place for Nsight Compute reports."""
 
-    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, document: Document) -> None:
+        super().__init__()
         self._document = document
         self.table = TableView(COLUMNS, "Profiled kernels")
         self.details = KernelDetails()
@@ -78,7 +78,7 @@ class KernelReport(QWidget):
         split.setSizes([320, 420])
         split.setChildrenCollapsible(False)
         fill(vertical(self, NO_MARGINS), split)
-        self.table.chosen.connect(self._on_row)
+        self.table.chosen.connect(lambda row: self._show_launch(self._kernel_of(row)))
         self.table.selectionModel().selectionChanged.connect(lambda *_: self._show_pair())
         document.trace_changed.connect(self._on_trace)
         document.finding_changed.connect(self._on_finding)
@@ -194,9 +194,6 @@ class KernelReport(QWidget):
         self._lower.setCurrentWidget(self.pair if two else self.details)
         if two:
             self.pair.show_pair(*(trace.kernels[kernel] for kernel in chosen))
-
-    def _on_row(self, row: int) -> None:
-        self._show_launch(self._kernel_of(row))
 
     def _show_launch(self, index: int) -> None:
         trace = self._document.trace

@@ -54,8 +54,8 @@ class RankHeat(QWidget):
     block_selected = Signal(object, object)  # rows and steps (arrays), empty for none
     filtered = Signal(str)  # the name of the group that is shown; empty: all
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._map: RankMap | None = None
         self._measure, self._order = Measure.LATENESS, Order.RANK
         self._sorted: I64 = np.empty(0, np.int64)  # the rows that are shown, in their order

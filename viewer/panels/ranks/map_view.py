@@ -51,8 +51,8 @@ class Scale(QWidget):
 class RankMapView(QWidget):
     """Listens to a document; hidden unless a run of many ranks is open."""
 
-    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, document: Document) -> None:
+        super().__init__()
         self._document = document
         self._map: RankMap | None = None
         self.setAccessibleName("Map of ranks")

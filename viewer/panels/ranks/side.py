@@ -37,8 +37,8 @@ class CostlyRanks(QWidget):
     chosen = Signal(int)
     opened = Signal(int)
 
-    def __init__(self, facts: ManyRanksDiagnosis, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, facts: ManyRanksDiagnosis) -> None:
+        super().__init__()
         self._facts = facts
         self.current = 0
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -149,8 +149,8 @@ class RanksSide(QWidget):
 
     rank_chosen = Signal(int)
 
-    def __init__(self, document: Document, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, document: Document) -> None:
+        super().__init__()
         self._document = document
         self._shown: ManyRanksDiagnosis | None = None
         self.costly: CostlyRanks | None = None

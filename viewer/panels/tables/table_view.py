@@ -30,7 +30,6 @@ from PySide6.QtWidgets import (
     QStyle,
     QStyleOptionViewItem,
     QTableView,
-    QWidget,
 )
 
 from viewer.appearance import theme
@@ -176,8 +175,8 @@ class TableView(QTableView):
     explain_wanted = Signal(int)  # the frame's row whose figures are to be explained
     typed = Signal(str)  # a character that is no shortcut, where a filter takes it
 
-    def __init__(self, columns: Sequence[Column], name: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, columns: Sequence[Column], name: str) -> None:
+        super().__init__()
         self.rows = TableModel(columns, self)
         self._name = name
         self.explains = False  # whether somebody knows what its figures are the sums of
