@@ -67,7 +67,7 @@ def test_frames_hold_what_the_window_shows(run: Run) -> None:
     analysis = Analysis(run.trace)
     begin, end = run.span
     assert (begin, end) == analysis.window
-    window = kernel_table(run.trace, analysis, begin, end)
+    window = kernel_table(analysis, begin, end)
     table = run.table("kernel_summary")
     assert table["total_ns"].tolist() == window["total_ns"].tolist()
     assert np.shares_memory(run.events["start_ns"].to_numpy(), run.trace.events.start)

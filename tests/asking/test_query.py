@@ -108,7 +108,7 @@ def test_sql_summaries_and_frames_hold_the_same_figures(recordings: Mapping[str,
             for column in frame.select_dtypes("number").columns:
                 assert told[column].sum() == pytest.approx(frame[column].sum(), rel=1e-12), (name, column)
         assert run.budget.equals(summary_of(analysis, "budget"))
-        window = kernel_table(analysis.trace, analysis, t0, t1).set_index("name")["total_ns"]
+        window = kernel_table(analysis, t0, t1).set_index("name")["total_ns"]
         assert shown["total_ns"].to_dict() == window.to_dict()
 
 

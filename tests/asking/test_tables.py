@@ -56,7 +56,7 @@ def test_rows_add_up_to_the_summaries_of_the_window(recordings: Mapping[str, Ana
         work = events[events["kind"].isin(["kernel", "graph", "memcpy", "memset"])]
         work = work[(work["start_ns"] >= t0) & (work["start_ns"] < t1)]
         by_name = work.groupby("name", observed=True)["duration_ns"].agg(["size", "sum"])
-        table = kernel_table(analysis.trace, analysis, t0, t1).set_index("name")
+        table = kernel_table(analysis, t0, t1).set_index("name")
         assert table["calls"].to_dict() == by_name["size"].to_dict()
         assert table["total_ns"].to_dict() == by_name["sum"].to_dict()
         kinds = summary_of(analysis, "kernel_kinds")

@@ -61,9 +61,7 @@ def test_the_window_speaks_of_the_cpu(empty_window: MainWindow, native: Trace, q
     assert analysis is not None
     row = int(np.flatnonzero(analysis.idle.cause == Cause.HOST)[0])
     assert gap_text(scene, row)[0] == "Waiting for the CPU"
-    assert {fact.label: fact.text for fact in facts_of_gap(native, analysis, row)}["Cause"] == labels[
-        "host-bound"
-    ]
+    assert {fact.label: fact.text for fact in facts_of_gap(analysis, row)}["Cause"] == labels["host-bound"]
     assert "waiting for the CPU" in [entry.label for entry in entries(scene)["Idle GPU"]]
 
 

@@ -42,7 +42,7 @@ def test_ranks_without_collectives_have_a_row_each_and_no_waiting() -> None:
         start = np.arange(4) * MS
         builder.add(start, start + (number + 1) * 100 * US, builder.string("k"), lane, EventKind.KERNEL)
     trace = builder.build()
-    tables = rank_tables(trace, Analysis(trace))
+    tables = rank_tables(Analysis(trace))
     assert tables.ranks["name"].tolist() == ["GPU 0", "GPU 1"]
     assert tables.ranks["busy_share"].tolist() == pytest.approx([4 / 32, 8 / 32], rel=0.1)
     assert Measure.WAIT not in tables.map.measures
@@ -56,12 +56,12 @@ def test_ranks_stand_in_the_order_of_their_numbers() -> None:
         lane = builder.lane(Lane(LaneKind.GPU_STREAM, f"s{number}", number, device=device, stream=7))
         builder.add(np.arange(4) * MS, np.arange(4) * MS + US, builder.string("k"), lane, EventKind.KERNEL)
     trace = builder.build()
-    assert rank_tables(trace, Analysis(trace)).ranks["name"].tolist() == ["rank 1", "rank 2", "rank 10"]
+    assert rank_tables(Analysis(trace)).ranks["name"].tolist() == ["rank 1", "rank 2", "rank 10"]
 
 
 def test_the_rank_that_comes_last_is_told_with_how_late_it_comes() -> None:
     trace = run_of_ranks([700, 700, 500, *[700] * 7, 900])
-    tables = rank_tables(trace, Analysis(trace))
+    tables = rank_tables(Analysis(trace))
     names = [f"rank {number}" for number in range(11)]
     assert tables.ranks["name"].tolist() == names
     order = tables.map.order(Order.RANK, Measure.WAIT)
@@ -80,6 +80,4 @@ def test_collectives_stand_beside_what_a_benchmark_reached_at_their_size() -> No
     measured = ResultTable("nccl-tests all reduce, 220 GB/s on average", columns, ((32e6, 220.0),))
     for tables, reached in (((), 0.0), ((measured,), 220e9)):
         with_them = replace(trace, tables=tables)
-        assert rank_tables(with_them, Analysis(with_them)).collectives[
-            "measured_bus_bytes_per_s"
-        ].tolist() == [reached]
+        assert rank_tables(Analysis(with_them)).collectives["measured_bus_bytes_per_s"].tolist() == [reached]

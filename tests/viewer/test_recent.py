@@ -29,7 +29,7 @@ DAY = 86_400
 
 def test_a_summary_agrees_with_the_budget_of_the_window(trace: Trace) -> None:
     analysis = Analysis(trace)
-    summary = summarise(trace, analysis)
+    summary = summarise(analysis)
     (row,) = summary.rows
     assert summary.device == "NVIDIA H200"
     assert STEPS * STEP - MS < summary.duration_ns <= STEPS * STEP
@@ -40,7 +40,7 @@ def test_a_summary_agrees_with_the_budget_of_the_window(trace: Trace) -> None:
 
 
 def test_a_summary_survives_the_file(trace: Trace, tmp_path: Path) -> None:
-    summary = summarise(trace, Analysis(trace))
+    summary = summarise(Analysis(trace))
     remember([tmp_path / "a"], "slow", summary)
     assert recent_files()[0].summary == summary
     remember([tmp_path / "a"], "slower")

@@ -57,7 +57,7 @@ def test_clipping_counts_only_what_lies_inside() -> None:
 
 
 def test_the_kernels_table_adds_up(trace: Trace) -> None:
-    table = kernel_table(trace, Analysis(trace), *EVERYTHING)
+    table = kernel_table(Analysis(trace), *EVERYTHING)
     assert set(table["name"]) == {"ampere_sgemm_128x64", "softmax_warp"}
     assert table["calls"].sum() == STEPS * KERNELS
     assert table["total_ns"].sum() == STEPS * KERNELS * MS
@@ -67,12 +67,12 @@ def test_the_kernels_table_adds_up(trace: Trace) -> None:
 
 
 def test_the_kernels_table_of_one_step_counts_kernels_that_start_in_it(trace: Trace) -> None:
-    table = kernel_table(trace, Analysis(trace), 0, STEP)
+    table = kernel_table(Analysis(trace), 0, STEP)
     assert table["calls"].sum() == KERNELS
 
 
 def test_families_sum_up_their_kernels(trace: Trace) -> None:
-    kernels = kernel_table(trace, Analysis(trace), *EVERYTHING)
+    kernels = kernel_table(Analysis(trace), *EVERYTHING)
     families = family_table(kernels)
     assert families["total_ns"].sum() == kernels["total_ns"].sum()
     assert set(families["family"]) == {"matrix product", "softmax"}
@@ -157,7 +157,7 @@ def test_the_stack_at_a_moment_is_what_is_open_then() -> None:
 def test_a_gap_names_its_cause_and_its_culprit(trace: Trace) -> None:
     analysis = Analysis(trace)
     longest = int(np.argmax(analysis.idle.end - analysis.idle.start))
-    facts = {fact.label: fact.text for fact in facts_of_gap(trace, analysis, longest)}
+    facts = {fact.label: fact.text for fact in facts_of_gap(analysis, longest)}
     assert facts["Cause"] == "waiting for Python"
     assert facts["Culprit"] == "tokenize"
 
@@ -185,7 +185,7 @@ def test_a_part_of_a_longer_gap_says_so_and_other_kernels_are_called_by_their_sh
     trace = builder.build()
     analysis = Analysis(trace)
     row = next(row for row in range(len(analysis.idle)) if analysis.idle.culprit_of(row).text == "second")
-    facts = {fact.label: fact for fact in facts_of_gap(trace, analysis, row)}
+    facts = {fact.label: fact for fact in facts_of_gap(analysis, row)}
     assert facts["Idle"].text == told
     assert facts["Ended by"].text == "layer_norm_kernel"
     assert "at::native" in facts["Ended by"].whole
@@ -223,7 +223,7 @@ def test_an_operator_says_what_called_it() -> None:
 
 
 def test_steps_name_their_rank_only_where_there_are_several(trace: Trace) -> None:
-    assert set(step_table(trace, Analysis(trace))["rank"]) == {""}
+    assert set(step_table(Analysis(trace))["rank"]) == {""}
 
 
 def test_an_area_clips_durations_and_keeps_to_its_lanes(trace: Trace) -> None:
@@ -297,7 +297,7 @@ def test_the_steps_table_marks_slow_steps() -> None:
     names = np.array([builder.string(f"ProfilerStep#{number}") for number in range(len(lengths))])
     builder.add(ends - lengths, ends, names, lane, EventKind.STEP)
     trace = builder.build()
-    table = step_table(trace, Analysis(trace))
+    table = step_table(Analysis(trace))
     assert table["remark"].tolist().count("slow") + table["remark"].tolist().count("not steady") >= 1
     assert table.loc[4, "remark"] != ""
     assert table.loc[4, "ratio"] == pytest.approx(3.0)
@@ -305,7 +305,7 @@ def test_the_steps_table_marks_slow_steps() -> None:
 
 
 def test_the_steps_table_counts_gpu_work(trace: Trace) -> None:
-    table = step_table(trace, Analysis(trace))
+    table = step_table(Analysis(trace))
     assert table["operations"].tolist() == [KERNELS] * STEPS
     assert (table["busy_share"] > 0.3).all()
 
@@ -386,7 +386,7 @@ def test_only_memory_of_the_gpu_is_told_as_a_part_of_it() -> None:
 
 def test_kernels_and_operators_tell_shares_of_the_same_time() -> None:
     analysis = analysed(resources.path("samples/sync_item.pt.trace.json.gz"))
-    kernels = kernel_table(analysis.trace, analysis, *analysis.window)
+    kernels = kernel_table(analysis, *analysis.window)
     roofs = roof_table(analysis.trace, *analysis.window)
     whole = {round(table["total_ns"].sum() / table["gpu_time_share"].sum()) for table in (kernels, roofs)}
     assert max(whole) - min(whole) <= len(kernels)

@@ -254,7 +254,7 @@ def collectives(one: Side, other: Side) -> pd.DataFrame:
     keys = ["collective", "message_bytes"]
     tables = []
     for side in (one, other):
-        table = rank_tables(side.trace, side.analysis).collectives if side.gpus > 1 else pd.DataFrame()
+        table = rank_tables(side.analysis).collectives if side.gpus > 1 else pd.DataFrame()
         if not len(table):
             tables.append(
                 pd.DataFrame(columns=[*keys, "calls", "transfer_ns", "bus_bytes_per_s"]).set_index(keys)

@@ -101,9 +101,9 @@ class SelectedArea(QWidget):
         QGuiApplication.clipboard().setText("\n".join(lines))
 
     def _show_places(self, device: int, key: str, label: str) -> None:
-        trace, analysis, area = self.document.trace, self.document.analysis, self.area
-        if trace is not None and analysis is not None and area is not None:
-            self.document.show_evidence(places_of(trace, analysis, device, key, label, area.start, area.end))
+        analysis, area = self.document.analysis, self.area
+        if analysis is not None and area is not None:
+            self.document.show_evidence(places_of(analysis, device, key, label, area.start, area.end))
 
     def _select_row(self, row: int) -> None:
         frame = self.table.rows.frame

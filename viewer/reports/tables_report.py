@@ -86,7 +86,7 @@ class Table:
 def rows_that_matter(analysis: Analysis, most: int = FEW) -> list[Table]:
     """The kernels and the operators that take most time; needs no pandas, so that a diagnosis stays quick."""
     t0, t1 = analysis.window
-    kernels = kernel_columns(analysis.trace, analysis, t0, t1)
+    kernels = kernel_columns(analysis, t0, t1)
     operators = operator_columns(analysis.trace, operator_times(analysis.trace), t0, t1)
     tables = (
         ("kernels", "Most time on the GPU", kernels, KernelSummary.columns, _OF_KERNELS),

@@ -13,10 +13,9 @@ from rules.findings.base import Evidence
 MAX_PLACES = 400  # the longest ones; marking more would hide what is marked
 
 
-def places_of(
-    trace: Trace, analysis: Analysis, device: int, key: str, label: str, t0: int, t1: int
-) -> list[Evidence]:
+def places_of(analysis: Analysis, device: int, key: str, label: str, t0: int, t1: int) -> list[Evidence]:
     """Where one part of the budget lies in [t0, t1), by time; at most ``MAX_PLACES``, the longest."""
+    trace = analysis.trace
     lane = gpu_lane_of(trace, device)
     if lane < 0:
         return []

@@ -213,9 +213,9 @@ def call_stack(trace: Trace, event: int) -> list[int]:
     return []
 
 
-def facts_of_gap(trace: Trace, analysis: Analysis, row: int) -> list[Fact]:
+def facts_of_gap(analysis: Analysis, row: int) -> list[Fact]:
     """Why the GPU was idle in one row of the idle table, and what ended it."""
-    idle = analysis.idle
+    trace, idle = analysis.trace, analysis.idle
     start, end, cause = int(idle.start[row]), int(idle.end[row]), Cause(int(idle.cause[row]))
     who = device_name(trace, int(idle.device[row]))
     same = (idle.device == idle.device[row]) & (idle.cause == idle.cause[row])

@@ -106,8 +106,9 @@ def operations_in(trace: Trace, t0: int, t1: int) -> I64:
     return operations[inside]
 
 
-def kernel_columns(trace: Trace, analysis: Analysis, t0: int, t1: int) -> dict[str, Any]:
+def kernel_columns(analysis: Analysis, t0: int, t1: int) -> dict[str, Any]:
     """Equal columns, one row for each name, the longest total first, as ``KernelSummary`` describes them."""
+    trace = analysis.trace
     operations = operations_in(trace, t0, t1)
     duration = trace.events.duration[operations]
     name = trace.events.name[operations]
@@ -129,11 +130,11 @@ def kernel_columns(trace: Trace, analysis: Analysis, t0: int, t1: int) -> dict[s
     return ordered(columns, "total_ns")
 
 
-def kernel_table(trace: Trace, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
+def kernel_table(analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
     """``kernel_columns`` as a frame."""
     import pandas as pd
 
-    return pd.DataFrame(kernel_columns(trace, analysis, t0, t1))
+    return pd.DataFrame(kernel_columns(analysis, t0, t1))
 
 
 def family_table(kernels: pd.DataFrame) -> pd.DataFrame:

@@ -30,11 +30,11 @@ class RankTables:
     map: RankMap
 
 
-def rank_tables(trace: Trace, analysis: Analysis) -> RankTables:
+def rank_tables(analysis: Analysis) -> RankTables:
     """Everything the ranks tab shows, inside the analysed window; times in ns, shares of the window."""
     ranks = ranks_of(analysis)
     return RankTables(
-        _ranks(trace, analysis, ranks), _collectives(trace, ranks), ranks.run.step_names, RankMap(ranks)
+        _ranks(analysis, ranks), _collectives(analysis.trace, ranks), ranks.run.step_names, RankMap(ranks)
     )
 
 
@@ -43,13 +43,13 @@ def _by_number(trace: Trace, device: int) -> tuple[int, int, int]:
     return (found.rank if found.rank is not None else len(trace.devices), found.id, device)
 
 
-def _ranks(trace: Trace, analysis: Analysis, ranks: Ranks[RecordedRun]) -> pd.DataFrame:
+def _ranks(analysis: Analysis, ranks: Ranks[RecordedRun]) -> pd.DataFrame:
     import pandas as pd
 
     run, caused = ranks.run, ranks.run.meetings.caused_by_row
     window = max(analysis.window_ns, 1)
     rows = []
-    for device in sorted(analysis.active_devices, key=lambda device: _by_number(trace, device)):
+    for device in sorted(analysis.active_devices, key=lambda device: _by_number(analysis.trace, device)):
         budget, row = analysis.budgets(device), run.row_of(device)
         mine = run.columns.device == device
         whole = clip(union(run.columns.start[mine], run.columns.end[mine]), *analysis.window)

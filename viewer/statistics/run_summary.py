@@ -14,14 +14,14 @@ from rules.analysis.idle.causes import Cause
 from viewer.user_data.recent import COLUMNS, MAX_ROWS, WHOLE, Summary
 
 
-def summarise(trace: Trace, analysis: Analysis) -> Summary:
+def summarise(analysis: Analysis) -> Summary:
     """The summary of a recording that is opened now; the picture shows the analysed window."""
     t0, t1 = analysis.window
     devices = sorted(
         analysis.active_devices, key=lambda device: -analysis.budget(device, t0, t1).total_idle_ns
     )
     rows = tuple(_row(analysis, device, t0, t1) for device in devices[:MAX_ROWS]) if t1 > t0 else ()
-    return Summary(time.time(), trace.duration, device_words(trace), rows)
+    return Summary(time.time(), analysis.trace.duration, device_words(analysis.trace), rows)
 
 
 def device_words(trace: Trace) -> str:

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 SLOW = 1.2  # times the median of the steady steps
 
 
-def step_table(trace: Trace, analysis: Analysis) -> pd.DataFrame:
+def step_table(analysis: Analysis) -> pd.DataFrame:
     """One row a step: length (ns), busy share and idle time of its rank's first GPU, operations, remark."""
     import pandas as pd
 
-    steps = list(analysis.steps)
+    trace, steps = analysis.trace, list(analysis.steps)
     devices = [_device_of(trace, step.rank) for step in steps]
     budgets = [
         analysis.budget(device, step.start, step.end) if device is not None else None

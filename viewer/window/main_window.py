@@ -56,6 +56,7 @@ from viewer.window.verdict import VerdictStrip
 
 if TYPE_CHECKING:
     from rules import Diagnosis
+    from rules.analysis.analysis import Analysis
     from viewer.panels.kernel.kernel_report import KernelReport
 
 FIRST_SIZE = (1440, 900)
@@ -355,20 +356,18 @@ class MainWindow(QMainWindow):
 
         analysis = self.document.analysis
         if analysis is not None and self.document.paths and self.preferences.keep_recent:
-            self._remember(analysis.trace, verdict(analysis, diagnosis))
+            self._remember(analysis, verdict(analysis, diagnosis))
 
-    def _remember(self, trace: Trace, said: str) -> None:
+    def _remember(self, analysis: Analysis, said: str) -> None:
         """Put the recording on the list of recent files, and its small picture as soon as that is made."""
-        paths, analysis = self.document.paths, self.document.analysis
+        paths = self.document.paths
         remember(paths, said)
         self.acts.fill_recent()
-        if analysis is None:
-            return
 
         def summarise(_: Progress) -> Summary:
             from viewer.statistics.run_summary import summarise
 
-            return summarise(trace, analysis)
+            return summarise(analysis)
 
         self.jobs.ask(
             SUMMARISING, summarise, answer=lambda summary: remember(paths, said, summary), in_turn=True

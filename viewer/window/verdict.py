@@ -296,13 +296,13 @@ class VerdictStrip(QWidget):
         """Fly to the place that counts most for a part, and make the finding about it the current one."""
         from viewer.statistics.budget_intervals import foremost, places_of
 
-        trace, analysis, diagnosis = self._document.trace, self._document.analysis, self._document.diagnosis
-        if trace is not None and analysis is not None:
+        analysis, diagnosis = self._document.analysis, self._document.diagnosis
+        if analysis is not None:
             t0, t1 = self._document.window
             about = finding_about(diagnosis, key) if diagnosis is not None else None
             if about is not None:
                 self._document.return_to_finding(about)
-            places = places_of(trace, analysis, device, key, label, t0, t1)
+            places = places_of(analysis, device, key, label, t0, t1)
             self._document.show_evidence(places, foremost(places))
 
     def _explain_part(self, device: int, key: str, label: str) -> None:

@@ -96,7 +96,7 @@ class KernelsPanel(Panel):
         def work() -> tuple[pd.DataFrame, pd.DataFrame]:
             from viewer.statistics.kernels import duration_counts, family_table, kernel_table, operations_in
 
-            kernels = kernel_table(trace, analysis, t0, t1)
+            kernels = kernel_table(analysis, t0, t1)
             families = family_table(kernels)
             operations = operations_in(trace, t0, t1)
             name = trace.events.name

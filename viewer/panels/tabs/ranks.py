@@ -45,14 +45,14 @@ class _OfManyGpus(TablePanel):
         return analysis is not None and len(analysis.active_devices) > 1
 
     def refresh(self) -> None:
-        trace, analysis = self.document.trace, self.document.analysis
-        if trace is None or analysis is None:
+        analysis = self.document.analysis
+        if analysis is None:
             return
 
         def work() -> RankTables:
             from viewer.statistics.ranks import rank_tables
 
-            return rank_tables(trace, analysis)
+            return rank_tables(analysis)
 
         self.compute(work, self.show_tables)
 
@@ -179,9 +179,8 @@ class RanksPanel(_OfManyGpus):
         """Go to the exposed communication of a device."""
         from viewer.statistics.budget_intervals import places_of
 
-        trace, analysis = self.document.trace, self.document.analysis
-        if trace is None or analysis is None:
-            return
-        self.document.show_evidence(
-            places_of(trace, analysis, device, "communication", "exposed communication", t0, t1)
-        )
+        analysis = self.document.analysis
+        if analysis is not None:
+            self.document.show_evidence(
+                places_of(analysis, device, "communication", "exposed communication", t0, t1)
+            )

@@ -254,11 +254,11 @@ class SelectionPanel(Panel):
     def show_gap(self, row: int) -> None:
         """Show one row of the idle table; -1 shows the hint."""
         self.ensure_built()
-        trace, analysis = self.document.trace, self.document.analysis
-        if trace is None or analysis is None or row < 0:
+        analysis = self.document.analysis
+        if analysis is None or row < 0:
             self.refresh()
             return
-        single, facts = self.single, facts_of_gap(trace, analysis, row)
+        single, facts = self.single, facts_of_gap(analysis, row)
         self.facts.show_facts("The GPU is idle", facts)
         self._has_arguments = False
         self._arrange()

@@ -199,13 +199,13 @@ class StepsPanel(TablePanel):
         )
 
     def refresh(self) -> None:
-        trace, analysis = self.document.trace, self.document.analysis
-        if trace is None or analysis is None:
+        analysis = self.document.analysis
+        if analysis is None:
             return
 
         def work() -> pd.DataFrame:
             from viewer.statistics.steps import step_table
 
-            return step_table(trace, analysis)
+            return step_table(analysis)
 
         self.compute(work, self.table.set_frame)

@@ -49,7 +49,7 @@ class Steps(RowTable):
     )
 
     def rows(self, analysis: Analysis) -> Mapping[str, Any]:
-        steps, table = analysis.steps, step_table(analysis.trace, analysis)
+        steps, table = analysis.steps, step_table(analysis)
         return {
             "step": np.arange(len(steps), dtype=np.int64),
             "name": np.array([step.name for step in steps], object),

@@ -42,7 +42,7 @@ class KernelSummary(Summary):
     )
 
     def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
-        return kernel_table(analysis.trace, analysis, t0, t1)
+        return kernel_table(analysis, t0, t1)
 
 
 @summary
@@ -64,7 +64,7 @@ class KernelKinds(Summary):
     )
 
     def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
-        return family_table(kernel_table(analysis.trace, analysis, t0, t1))
+        return family_table(kernel_table(analysis, t0, t1))
 
 
 @summary
@@ -172,7 +172,7 @@ class CollectiveSummary(Summary):
     )
 
     def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
-        return rank_tables(analysis.trace, analysis).collectives
+        return rank_tables(analysis).collectives
 
 
 @summary
@@ -198,7 +198,7 @@ class RankSummary(Summary):
     )
 
     def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
-        table = rank_tables(analysis.trace, analysis).ranks
+        table = rank_tables(analysis).ranks
         return table if len(table) else table.reindex(columns=[column.name for column in self.columns])
 
 
