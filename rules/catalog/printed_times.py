@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from parsers.model import Trace
 from parsers.model.late import regex
+from parsers.model.names.kernels import kernel_name
 from parsers.model.names.source_files import frame_parts
 from parsers.model.results import TimeOf
 from parsers.model.units import duration, percent
@@ -293,7 +294,9 @@ def _told(row: Total, timed: bool) -> str:
 
 
 def _named(name: str) -> str:
-    """Without the folders of a function's file; PyTorch's DataLoader by who loads."""
+    """Without the folders of a function's file, or a kernel's declaration; PyTorch's DataLoader by who loads."""
+    if name.startswith("void "):
+        return kernel_name(name)
     if LOADER.match(name):
         return "the DataLoader" if "SingleProcess" in name else "the wait for the DataLoader's workers"
     found = _WITH_FILE.fullmatch(name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from parsers.model import ResultColumn, ResultTable
@@ -54,6 +56,27 @@ def test_the_same_rows_grouped_by_shapes_count_once(
 ) -> None:
     _, account = told(of_torch(*OPERATORS), of_torch(*again, shapes=True))
     assert f"The CPU worked for {whole} in all" in account
+
+
+@pytest.mark.parametrize(("whole", "told_as"), [(100.0, "100 ms"), (101.9, "100 ms"), (103.0, "203 ms")])
+def test_tables_of_one_run_are_those_that_state_the_same_whole(whole: float, told_as: str) -> None:
+    first, other = (
+        replace(
+            table, totals=tuple(replace(each, whole=stated) for each in table.totals if each.of is TimeOf.CPU)
+        )
+        for table, stated in (
+            (of_torch(*OPERATORS), 100.0),
+            (of_torch(("other::a", 20.0, 20.0, 0.0), shapes=True), whole),
+        )
+    )
+    assert f"The CPU worked for {told_as} in all" in told(first, other)[1]
+
+
+def test_a_kernel_is_told_without_its_declaration() -> None:
+    kernel = "void at::native::im2col_kernel<float>(long, float co..."
+    assert (
+        told(of("ms", TimeOf.GPU, (kernel, 50.0, 100.0)))[0] == "100 % of the GPU's time is in im2col_kernel"
+    )
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,8 @@ class Spent:
     """The time of the GPU, the CPU or the calls between them: all of it in ns, and its rows, the longest first.
 
     Where only shares were printed it is not ``timed``, and they stand in place of ns. ``by_line`` says that its rows
-    are lines, not functions. ``tables`` counts those like it, itself included, where they add up to different times.
+    are lines, not functions. ``stated``: the profiler printed what all of it is. ``tables`` counts those like it,
+    itself included, where they add up to different times.
     """
 
     of: TimeOf
@@ -83,6 +84,7 @@ class Spent:
     rows: tuple[Total, ...]
     timed: bool = True
     by_line: bool = False
+    stated: bool = False
     tables: int = 1
 
     @property
@@ -225,7 +227,10 @@ def _spent(table: ResultTable, totals: Totals) -> Spent | None:
     stated = totals.whole * _factor(table, totals)
     whole = stated or (ns / share * 100.0 if share >= MIN_STATED else printed)
     return replace(
-        _of(totals.of, whole, rows), timed=totals.time >= 0, by_line=table.columns[totals.name].name == LINE
+        _of(totals.of, whole, rows),
+        timed=totals.time >= 0,
+        by_line=table.columns[totals.name].name == LINE,
+        stated=stated > 0,
     )
 
 
@@ -249,7 +254,8 @@ def _joined(of: TimeOf, parts: list[Spent]) -> Spent:
     for part in sorted(parts, key=lambda each: -sum(row.ns for row in each.rows)):
         known = {row.name for each in apart for row in each.rows}
         again = sum(row.ns for row in part.rows if row.name in known)
-        if again < MAJORITY * sum(row.ns for row in part.rows):
+        same_run = part.stated and any(each.stated and _tables([each.ns, part.ns]) == 1 for each in apart)
+        if not same_run and again < MAJORITY * sum(row.ns for row in part.rows):
             apart.append(part)
     if len(apart) == 1:
         return apart[0]
