@@ -67,6 +67,17 @@ class TracksOfFamily(dict[Any, TracksOfProcess]):
         threads = self[process] = TracksOfProcess(self._family, process, self._tracks)
         return threads
 
+    def of(self, processes: list[Any], threads: list[Any]) -> I32:
+        """The track of each event, which are rarely of more than one process or device."""
+        count = len(processes)
+        if processes.count(processes[0]) < count:
+            where = [self[process][thread] for process, thread in zip(processes, threads, strict=True)]
+            return np.fromiter(where, np.int32, count)
+        of_process = self[processes[0]]
+        if threads.count(threads[0]) == count:
+            return np.full(count, of_process[threads[0]], np.int32)
+        return np.fromiter(map(of_process.__getitem__, threads), np.int32, count)
+
 
 @dataclass(slots=True)
 class Part:
@@ -206,16 +217,21 @@ class Columns:
         name = np.fromiter([names[event.name] for event in events], np.int32, count)
         arguments: list[Any] = []
         if family.where is Where.THREAD:
-            where = [tracks[event.pid][event.tid] for event in events]
+            track = tracks.of([event.pid for event in events], [event.tid for event in events])
         else:
             arguments = [event.args or _NO_ARGUMENTS for event in events]
-            where = [
-                tracks[event.pid if each.device is None else each.device][
-                    event.tid if each.stream is None else each.stream
+            devices, streams = [each.device for each in arguments], [each.stream for each in arguments]
+            if None in devices:
+                devices = [
+                    event.pid if device is None else device
+                    for event, device in zip(events, devices, strict=True)
                 ]
-                for event, each in zip(events, arguments, strict=True)
-            ]
-        track = np.fromiter(where, np.int32, count)
+            if None in streams:
+                streams = [
+                    event.tid if stream is None else stream
+                    for event, stream in zip(events, streams, strict=True)
+                ]
+            track = tracks.of(devices, streams)
         start = nanoseconds([event.ts for event in events])
         duration, good = durations([event.dur for event in events])
         numbers = self.append(Part(start, duration, good, name, track, family.kind, rows))

@@ -116,9 +116,10 @@ class Stated:
             self._integers(Attribute.REGISTERS, numbers, [each.registers_of_nsys for each in mine])
 
     def _collectives(self, numbers: I64, arguments: Sequence[CollectiveArguments]) -> None:
-        mine = [index for index, each in enumerate(arguments) if each.collective is not None]
-        if not mine:
+        collectives = [each.collective for each in arguments]
+        if collectives.count(None) == len(collectives):
             return
+        mine = [index for index, each in enumerate(collectives) if each is not None]
         numbers = numbers[mine]
         stating = [arguments[index] for index in mine]
         for which, texts in (
@@ -146,31 +147,22 @@ class Stated:
     def _raw_texts(self, which: Attribute, numbers: I64, raws: list[Raw]) -> None:
         if raws.count(NO_TEXT) == len(raws):
             return
-        texts = _as_bytes(raws)
-        known = self._texts
-        try:
-            values = [known[text] for text in texts]
-        except KeyError:
-            for text in texts:
-                if text not in known:
-                    known[text] = self.names[text.decode("utf-8", "replace")] if text else -1
-            values = [known[text] for text in texts]
-        column = np.array(values, np.int64)
+        texts, known = _as_bytes(raws), self._texts
+        for text in dict.fromkeys(texts):
+            if text not in known:
+                known[text] = self.names[text.decode("utf-8", "replace")] if text else -1
+        column = np.fromiter(map(known.__getitem__, texts), np.int64, len(texts))
         stated = column >= 0
         self._attribute(which, numbers[stated], column[stated])
 
     def _shape(self, product: Attribute, shape: Attribute, numbers: I64, raws: Sequence[Raw | bytes]) -> None:
-        texts = _as_bytes(raws)
-        known = self._shapes
-        try:
-            places = [known[text] for text in texts]
-        except KeyError:
-            for text in texts:
-                if text not in known:
-                    known[text] = len(self._sizes)
-                    self._sizes.append(self._shape_of(text))
-            places = [known[text] for text in texts]
-        sizes = np.array(self._sizes, np.int64)[np.array(places, np.int64)]
+        texts, known = _as_bytes(raws), self._shapes
+        for text in dict.fromkeys(texts):
+            if text not in known:
+                known[text] = len(self._sizes)
+                self._sizes.append(self._shape_of(text))
+        places = np.fromiter(map(known.__getitem__, texts), np.int64, len(texts))
+        sizes = np.array(self._sizes, np.int64)[places]
         stated = sizes[:, 0] >= 0
         if not stated.all():
             numbers, sizes = numbers[stated], sizes[stated]
