@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field, replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from parsers.model.threads import give_back
 from parsers.model.units import how_many, percent
 from rules.analysis.arithmetic.intervals import Intervals, length, union
 from rules.analysis.idle.attribution import idle_of_device, joined_tables
-from rules.analysis.idle.causes import Budget, DeviceTime, IdleTable, budget_of, busy_parts, idle_parts
+from rules.analysis.idle.causes import Budget, Cause, DeviceTime, IdleTable, budget_of, busy_parts, idle_parts
 from rules.analysis.idle.interruptions import interruptions
 from rules.analysis.idle.threads import Threads
 from rules.analysis.names.families import Family, KernelClass, classify
@@ -31,6 +32,7 @@ class Analysis:
 
     trace: Trace
     thresholds: Thresholds = DEFAULTS
+    is_one_of_many: bool = False  # ranks: idle time is told before and after the recording, too
     derived_values: DerivedValues = field(default_factory=DerivedValues, init=False, repr=False)
 
     @derived
@@ -139,6 +141,7 @@ class Analysis:
     def _attributed(self, progress: Progress) -> IdleTable:
         tables = []
         count = max(len(self.trace.devices), 1)
+        beyond = self._beyond if self.is_one_of_many else None
         for device in range(len(self.trace.devices)):
             first, last = self.span(device)
             t0, t1 = self.window
@@ -146,12 +149,35 @@ class Analysis:
                 t0, t1 = min(first, t0), max(last, t1)
             part = progress.part(device / count, (device + 1) / count)
             stopped = self.interruptions(*self.threads.drivers(device)[0])
-            tables.append(
-                idle_of_device(self.trace, self.threads, device, (t0, t1), self.thresholds, part, stopped)
+            inside, self._idle_beyond[device] = idle_of_device(
+                self.trace,
+                self.threads,
+                device,
+                (t0, t1),
+                self.thresholds,
+                part,
+                stopped,
+                beyond if last > first else None,
             )
+            tables.append(inside)
         self.threads.forget_calls()
         table = with_neighbours(self.trace, joined_tables(tables))
         return replace(table, host=host_code(self.trace))
+
+    @derived
+    def _beyond(self) -> tuple[int, int]:
+        """All of the recording and a step on either side: so far the window of a run of many ranks may reach."""
+        further = max((step.duration for step in self.steps), default=0)
+        return -further, self.trace.duration + further
+
+    @derived
+    def _idle_beyond(self) -> dict[int, IdleTable]:
+        return {}
+
+    def idle_beyond(self, device: int) -> Mapping[Cause, Intervals]:
+        """Idle time of a device by cause, also outside of the recording, of one of many ranks."""
+        _ = self.idle
+        return idle_parts(self._idle_beyond[device], device)
 
     @derived_by
     def interruptions(self, *threads: int) -> Intervals:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from parsers.model import I64, Array, EventKind, Progress, Trace
+from parsers.model import I64, Array, EventKind, Trace
 from parsers.model.arrays import distinct_values
 from parsers.model.events import of_kinds
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.intervals import Intervals, clip, length, of_pairs, union
-from rules.analysis.idle.attribution import idle_of_device, joined_tables
-from rules.analysis.idle.causes import Cause, idle_parts
+from rules.analysis.arithmetic.intervals import clip, length, of_pairs, union
 from rules.analysis.ranks.collectives import CollectiveKind, collective_columns
 from rules.analysis.ranks.recorded import (
     blocks_by_step,
@@ -39,7 +37,7 @@ MAX_EVIDENCE = 3
 
 
 def summary_of(analysis: Analysis, diagnosis: Diagnosis) -> RankSummary:
-    """The summary of a trace of one rank; without GPU work it has no devices."""
+    """The summary of a trace of one rank of many; without GPU work it has no devices."""
     trace = analysis.trace
     devices = tuple(analysis.active_devices)
     columns: dict[str, Array] = {
@@ -49,7 +47,7 @@ def summary_of(analysis: Analysis, diagnosis: Diagnosis) -> RankSummary:
     }
     edges = distinct_values(np.concatenate((columns["step.start"], columns["step.end"], analysis.window)))
     for number, device in enumerate(devices):
-        time = replace(analysis.time(device), idle=_idle(analysis, device))
+        time = replace(analysis.time(device), idle=analysis.idle_beyond(device))
         states = DeviceStates.of(time).coarse(edges)
         columns |= {f"{number}.edge": states.edge, f"{number}.part": states.part}
         columns |= {
@@ -104,16 +102,6 @@ def _outside(analysis: Analysis, finding: Finding) -> int:
     first, last = min(start for start, _ in spans), max(end for _, end in spans)
     found = union(*of_pairs(finding.intervals))
     return length(found) - length(clip(found, first, last))
-
-
-def _idle(analysis: Analysis, device: int) -> Mapping[Cause, Intervals]:
-    """Idle time by cause over the whole recording: the run's window may begin or end outside of the rank's own."""
-    trace = analysis.trace
-    further = max((step.duration for step in analysis.steps), default=0)
-    whole = (-further, trace.duration + further)
-    stopped = analysis.interruptions(*analysis.threads.drivers(device)[0])
-    table = idle_of_device(trace, analysis.threads, device, whole, analysis.thresholds, Progress(), stopped)
-    return idle_parts(joined_tables([table]), device)
 
 
 def _alone(analysis: Analysis) -> Alone | None:

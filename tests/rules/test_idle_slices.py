@@ -10,6 +10,8 @@ import pytest
 from parsers.model import Cancelled, Progress
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle import pieces as idle_pieces
+from rules.analysis.idle.attribution import idle_of_device
+from rules.analysis.idle.causes import Cause, idle_parts
 from tests.opened import opened
 
 COLUMNS = ("start", "end", "device", "cause", "culprit", "event", "next_operation")
@@ -33,6 +35,32 @@ def test_idle_time_has_the_same_causes_and_culprits_however_many_gaps_are_looked
     assert sliced.culprits == whole.culprits
     for column in COLUMNS:
         assert np.array_equal(getattr(sliced, column), getattr(whole, column)), column
+
+
+@pytest.mark.parametrize(
+    ("name", "pieces"), [(RECORDINGS[0], 300), *((name, 1 << 18) for name in RECORDINGS)]
+)
+def test_of_one_rank_of_many_idle_time_is_told_as_if_a_longer_time_were_analysed(
+    fixtures: Path, name: str, pieces: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(idle_pieces, "PIECES_AT_ONCE", pieces)
+    trace = opened(fixtures / name)
+    alone, of_many = Analysis(trace), Analysis(trace, is_one_of_many=True)
+    for column in set(COLUMNS) - {"culprit"}:
+        assert np.array_equal(getattr(of_many.idle, column), getattr(alone.idle, column)), column
+    assert list(map(of_many.idle.culprit_of, range(len(of_many.idle)))) == list(
+        map(alone.idle.culprit_of, range(len(alone.idle)))
+    )
+    further = max((step.duration for step in alone.steps), default=0)
+    whole = (-further, trace.duration + further)
+    for device in alone.active_devices:
+        stopped = alone.interruptions(*alone.threads.drivers(device)[0])
+        longer, _ = idle_of_device(trace, alone.threads, device, whole, alone.thresholds, Progress(), stopped)
+        expected, found = idle_parts(longer, device), of_many.idle_beyond(device)
+        assert min(start[0] for start, _ in found.values() if len(start)) == whole[0]
+        assert max(end[-1] for _, end in found.values() if len(end)) == whole[1]
+        for cause in Cause:
+            assert all(map(np.array_equal, found[cause], expected[cause])), cause
 
 
 def test_a_diagnosis_can_be_stopped_between_any_two_slices(

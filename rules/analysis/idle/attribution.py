@@ -64,14 +64,17 @@ def idle_of_device(
     thresholds: Thresholds,
     progress: Progress,
     interrupted: Intervals,
-) -> IdleTable:
-    """The idle time of one device inside the window [start, end), attributed.
+    beyond: tuple[int, int] | None = None,
+) -> tuple[IdleTable, IdleTable]:
+    """The idle time of one device inside the window [start, end), attributed; and that of all that is ``beyond``.
 
+    This holds the window, which then holds all of the device's operations; it is the window where it is not stated.
     ``interrupted`` is when something else had the CPU of one of its threads.
     """
     progress.step(0.0, "finding where the GPU idles")
-    operations = trace.operations_of_device(device)
-    gaps = gaps_of(trace, device, complement(busy_of(trace, device), *window))
+    operations, busy = trace.operations_of_device(device), busy_of(trace, device)
+    idle = complement(busy, *window)
+    gaps = gaps_of(trace, device, idle if beyond is None else _with_outer(idle, busy, beyond))
     drivers, main = threads.drivers(device)
     culprits = Culprits(trace, threads, main)
     if not drivers:
@@ -80,7 +83,8 @@ def idle_of_device(
             len(gaps), culprits.index_of(_NO_LINKS if len(operations) else _NO_OPERATION), np.int32
         )
         none = np.full(len(gaps), -1, np.int64)
-        return _table(device, gaps.start, gaps.end, cause, names, none, gaps.next_operation, culprits.found)
+        found = _table(device, gaps.start, gaps.end, cause, names, none, gaps.next_operation, culprits.found)
+        return _without_outer(found, busy, beyond)
     for number, thread in enumerate(drivers):
         threads.activity(thread).prepare(
             progress.part(0.4 * number / len(drivers), 0.4 * (number + 1) / len(drivers))
@@ -99,7 +103,33 @@ def idle_of_device(
         rows.add(table)
         progress.step(0.5 + 0.5 * which.stop / len(gaps), "finding what kept the GPU waiting")
     all_names, place = culprits.in_order()
-    return rows.table(place, all_names)
+    return _without_outer(rows.table(place, all_names), busy, beyond)
+
+
+def _with_outer(idle: Intervals, busy: Intervals, beyond: tuple[int, int]) -> Intervals:
+    """Idle intervals, and before and behind them what lies between operations and the ends of what is ``beyond``."""
+    before, behind = (
+        complement(busy, beyond[0], int(busy[0][0])),
+        complement(busy, int(busy[1][-1]), beyond[1]),
+    )
+    return np.concatenate((before[0], idle[0], behind[0])), np.concatenate((before[1], idle[1], behind[1]))
+
+
+def _without_outer(
+    table: IdleTable, busy: Intervals, beyond: tuple[int, int] | None
+) -> tuple[IdleTable, IdleTable]:
+    """The rows of the window, and those of what is ``beyond`` it, of rows of what ``_with_outer`` gives."""
+    if beyond is None:
+        return table, table
+    first, last = int(busy[0][0]), int(busy[1][-1])
+    count = len(table)
+    begin = int(np.argmax(table.end >= first)) + 1 if beyond[0] < first else 0
+    finish = int(np.flatnonzero(table.start == last)[-1]) if last < beyond[1] else count
+    inside = np.arange(begin, finish)
+    between = inside[(table.start[inside] >= first) & (table.end[inside] <= last)]
+    return _rows(table, inside), _rows(
+        table, np.concatenate((np.arange(begin), between, np.arange(finish, count)))
+    )
 
 
 def _attributed(host: Host, device: int, gaps: Gaps, waits: Blockers, culprits: Culprits) -> IdleTable:
@@ -306,14 +336,18 @@ def _joined(table: IdleTable) -> IdleTable:
     )
     first = np.flatnonzero(np.concatenate(([True], ~same)))
     last = np.append(first[1:] - 1, len(table) - 1)
+    return replace(_rows(table, first), end=table.end[last])
+
+
+def _rows(table: IdleTable, which: I64) -> IdleTable:
     return IdleTable(
-        table.start[first],
-        table.end[last],
-        table.device[first],
-        table.cause[first],
-        table.culprit[first],
-        table.event[first],
-        table.next_operation[first],
+        table.start[which],
+        table.end[which],
+        table.device[which],
+        table.cause[which],
+        table.culprit[which],
+        table.event[which],
+        table.next_operation[which],
         table.culprits,
     )
 

@@ -34,6 +34,6 @@ def _reduced(wanted: Wanted, progress: Progress) -> Reduced:
     sources = [identify(Path(file)) for file in wanted.files]
     sources = [replace(source, shown=wanted.shown) for source in sources]
     trace = read_one(sources, progress.part(0.0, 0.6), wanted.format)
-    analysis = Analysis(trace, Thresholds(dict(wanted.thresholds)))
+    analysis = Analysis(trace, Thresholds(dict(wanted.thresholds)), is_one_of_many=True)
     diagnosis = diagnosis_of(analysis, progress.part(0.6, 1.0), predicts=False)
     return Reduced(as_bytes(summary_of(analysis, diagnosis)))
