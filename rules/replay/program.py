@@ -65,12 +65,13 @@ Instruction = tuple[int, int, int, int, tuple[tuple[int, int], ...], int, int]
 class Run:
     """What a replay gave: how long the steps take once they repeat (ns), and when everything of the last round ran.
 
-    ``host`` are the starts of host nodes, ``start`` and ``end`` those of operations, all in ns on
-    the replay's own clock. ``first_end`` is when each span ended in the
+    ``busy`` is for how long the GPU that has most to do works (ns). ``host`` are the starts of host nodes, ``start``
+    and ``end`` those of operations, all in ns on the replay's own clock. ``first_end`` is when each span ended in the
     first round, which starts as recorded.
     """
 
     period: float
+    busy: float
     first_end: F64
     host: F64
     start: F64
@@ -282,14 +283,15 @@ class Program:
             ends.append((thread_end, stream_end))
             thread_start = thread_end[lead_of]
             clock.stream = (stream_end - columns.stream_before).tolist()
-        period, first_end = self._period(ends, overlay), self._span_ends(*ends[0])
+        busy = self.busy(overlay)
+        period, first_end = self._period(ends, busy), self._span_ends(*ends[0])
         if not timeline:
             none = np.empty(0)
-            return Run(period, first_end, none, none, none)
+            return Run(period, busy, first_end, none, none, none)
         segments = np.array(clock.segment)
         end = self._ends(columns.arrival, np.array(clock.group), segments, columns.done)
         start = end - np.where(overlay.present, overlay.duration, 0.0)
-        return Run(period, first_end, segments[self.segment] + columns.host_start, start, end)
+        return Run(period, busy, first_end, segments[self.segment] + columns.host_start, start, end)
 
     def _round(self, columns: _Columns, clock: _Clock, *, first: bool) -> None:
         """Move the clock through all instructions once; in the ``first`` round some wait for what was recorded before.
@@ -356,14 +358,14 @@ class Program:
         kernels = np.bincount(device.device, work * device.alone * overlay.turns)
         return float(max(np.max(streams, initial=0.0), np.max(kernels, initial=0.0)))
 
-    def _period(self, ends: list[tuple[F64, F64]], overlay: Overlay) -> float:
+    def _period(self, ends: list[tuple[F64, F64]], busy: float) -> float:
         """Between the ends of the last two rounds."""
         if len(ends) < 2:
             return float("nan")
         threads = (ends[-1][0] - ends[-2][0])[self.host.leads]
         started = np.isfinite(ends[-2][1])
         streams = ends[-1][1][started] - ends[-2][1][started]
-        return float(max(np.max(threads, initial=0.0), np.max(streams, initial=0.0), self.busy(overlay)))
+        return float(max(np.max(threads, initial=0.0), np.max(streams, initial=0.0), busy))
 
     def _span_ends(self, thread_end: F64, stream_end: F64) -> F64:
         """When each span ended: its main thread, or the last of its streams."""

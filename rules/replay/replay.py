@@ -208,14 +208,18 @@ class Replay:
         return self._gpu_work_of(self.overlay(changes))
 
     def _gpu_work_of(self, overlay: Overlay) -> float:
-        return self._more_work * self.scale * self.ready.busy(overlay) / max(overlay.steps, 1e-9)
+        return self._busy_of(self.ready.busy(overlay), overlay)
+
+    def _busy_of(self, busy: float, overlay: Overlay) -> float:
+        """What a GPU has to do in a step that is ``busy`` for so long in all that is replayed (ns)."""
+        return self._more_work * self.scale * busy / max(overlay.steps, 1e-9)
 
     @cached_property
     def _more_work(self) -> float:
         """How much more a GPU computes in a step on average than in the replayed ones; 1 where it is no more."""
         device, recorded = self.device, self.recorded
         alone = recorded.duration * recorded.present * device.alone * recorded.turns
-        kernels = self.scale * np.bincount(device.device, alone) / max(recorded.steps, 1e-9)
+        kernels = (self.scale * np.bincount(device.device, alone) / max(recorded.steps, 1e-9)).tolist()
         more = 1.0
         for span in self.spans:
             for number in span.devices if span.numbers else ():
@@ -244,6 +248,8 @@ class Replay:
         before the first call of the step that follows. Of a change that says what becomes of it, that counts.
         """
         overlay = before.copy()
+        if not changes:
+            return overlay
         first = np.append(False, np.diff(self.host.step) == 1)
         told = np.zeros(int(first.sum()))
         for change in changes:
@@ -270,7 +276,7 @@ class Replay:
 
     def step_of(self, run: Run, overlay: Overlay) -> float:
         """A step of a replay, ns: finite, and never less than its GPU's work or ``MIN_STEP_NS``."""
-        return max(self.scale * _step_of(run, overlay), self._gpu_work_of(overlay))
+        return max(self.scale * _step_of(run, overlay), self._busy_of(run.busy, overlay))
 
     def _period(self, overlay: Overlay) -> float:
         return self.step_of(self.ready.run(overlay, timeline=False), overlay)

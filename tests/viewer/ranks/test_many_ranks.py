@@ -294,6 +294,13 @@ def test_a_file_is_recognised_once_and_not_again_where_it_is_reduced(
     assert reduce_rank(replace(wanted, format="")).problem  # nobody has looked yet
 
 
+def test_a_rank_whose_gpu_computes_more_than_in_the_replayed_steps_is_reduced(fixtures: Path) -> None:
+    path = fixtures / "causes" / "scores.pt.trace.json.gz"
+    summary = summaries.summary_of_bytes(reduce_rank(Wanted((str(path),), path.name)).content)
+    assert summary.words.alone is not None
+    assert summary.words.alone.step_ns > 0
+
+
 def test_few_ranks_are_read_in_full_and_nothing_but_broken_files_is_refused(tmp_path: Path) -> None:
     for rank in range(16):
         (tmp_path / f"rank{rank}.json").write_text('{"schemaVersion": 1, "traceEvents": [')
