@@ -100,7 +100,7 @@ def assemble(
     if columns.arrows:
         link_by_arrows(columns, threads_of(columns, streams), table, builder, linked[0], bool(npu))
     note_causality(table.start, *linked, quality)
-    clip_overruns(table, _in_graphs(builder, table), strings, quality)
+    clip_overruns(table, lambda: _in_graphs(builder, table), strings, quality)
     complete_collectives(columns, builder, *linked, table)
     describe_copies(builder, table)
     _sizes_from_calls(builder, table, *linked)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from parsers.chrome.build.quarantine import Table
 from parsers.model import BOOL, GPU_WORK, Effect, QualityRecorder
+from parsers.model.arrays import stable_order
 from parsers.model.events import of_kinds
 from parsers.model.units import duration as duration_text
 
@@ -13,17 +16,21 @@ MIN_OVERRUN = 8  # later operations of the stream that begin before the end
 MIN_TIMES_LONGER = 100  # than the time to the next operation
 
 
-def clip_overruns(table: Table, in_graph: BOOL, strings: list[str], quality: QualityRecorder) -> None:
+def clip_overruns(
+    table: Table, in_graph: Callable[[], BOOL], strings: list[str], quality: QualityRecorder
+) -> None:
     """Shorten such operations in place to the start of the next one; the record states both durations.
 
     Operations of one stream run in order; only a neighbour may overlap (programmatic dependent launch). The branches
-    of a CUDA graph may run side by side under one stream number, so they are left alone.
+    of a CUDA graph may run side by side under one stream number, so they are left alone;
+    which operations are ``in_graph`` is only asked where it matters.
     """
     start, duration, track = table.start, table.duration, table.track
     work = np.flatnonzero(of_kinds(table.kind, *GPU_WORK))
     if len(work) <= MIN_OVERRUN:
         return
-    work = work[np.lexsort((start[work], track[work]))]
+    if (order := stable_order(start[work], track[work])) is not None:
+        work = work[order]
     begin, its_track = start[work], track[work]
     last = np.flatnonzero(np.append(its_track[1:] != its_track[:-1], True))
     last_of = last[np.searchsorted(last, np.arange(len(work)))]
@@ -33,11 +40,11 @@ def clip_overruns(table: Table, in_graph: BOOL, strings: list[str], quality: Qua
     to_next = np.maximum(begin[following] - begin, 1)
     length = duration[work]
     wrong = (
-        (far == place + MIN_OVERRUN)
-        & (begin + length > begin[far])
-        & (length >= MIN_TIMES_LONGER * to_next)
-        & ~in_graph[work]
+        (far == place + MIN_OVERRUN) & (begin + length > begin[far]) & (length >= MIN_TIMES_LONGER * to_next)
     )
+    if not wrong.any():
+        return
+    wrong &= ~in_graph()[work]
     if not wrong.any():
         return
     clipped = work[wrong]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -35,6 +36,7 @@ _SIZES = {
 }
 
 
+@lru_cache(1 << 10)
 def element_bytes(dtype: str) -> int | None:
     """Bytes of one element of a dtype as PyTorch writes it: "BFloat16", "c10::BFloat16", "long int"."""
     name = dtype.lower().removeprefix("c10::").removeprefix("at::").replace(" ", "")

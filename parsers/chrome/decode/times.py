@@ -18,8 +18,9 @@ _DOT, _NEWLINE = (np.uint8((ord(each) - 48) % 256) for each in ".\n")
 _POWERS = np.array([1, 10, 100, 1000], np.int64)
 # of microseconds: with one more they still fit into an int64 as ns
 _WHOLE_DIGITS = len(str(np.iinfo(np.int64).max // 1000)) - 2
-_EXACT_DIGITS = 15  # numbers of so many are exact as doubles, which are added up many times faster
-_TENS = 10.0 ** np.arange(_EXACT_DIGITS)[::-1]
+_TENS = (
+    10.0 ** np.arange(_WHOLE_DIGITS)[::-1]
+)  # doubles, which hold so many digits and are added up in less time
 
 
 def nanoseconds(texts: Sequence[Raw]) -> I64:
@@ -59,7 +60,7 @@ def _of_one_form(lines: bytes, count: int) -> I64 | None:
     width = (len(lines) + 1) // count
     dot = lines.find(b".", 0, width)
     places = width - 2 - dot
-    if dot < 1 or dot > _EXACT_DIGITS or not 0 < places <= 3 or width * count != len(lines) + 1:
+    if dot < 1 or dot > _WHOLE_DIGITS or not 0 < places <= 3 or width * count != len(lines) + 1:
         return None
     digits = np.frombuffer(lines + b"\n", np.uint8).reshape(count, width) - np.uint8(48)
     if np.any(digits[:, dot] != _DOT) or np.any(digits[:, -1] != _NEWLINE):
@@ -68,7 +69,8 @@ def _of_one_form(lines: bytes, count: int) -> I64 | None:
         return None
     numbers = digits.astype(np.float64)
     before, after = numbers[:, :dot] @ _TENS[-dot:], numbers[:, dot + 1 : -1] @ _TENS[-places:]
-    return before.astype(np.int64) * 1000 + after.astype(np.int64) * _POWERS[3 - places]
+    value: I64 = before.astype(np.int64) * 1000 + after.astype(np.int64) * _POWERS[3 - places]
+    return value
 
 
 def durations(values: list[Any]) -> tuple[I64, BOOL]:

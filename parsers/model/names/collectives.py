@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from parsers.model.late import regex
 
@@ -53,6 +54,7 @@ def is_communication_range(name: str) -> bool:
     return _RANGE.match(name) is not None
 
 
+@lru_cache(1 << 10)
 def collective_of(name: str) -> str:
     """The collective a kernel or range name speaks of, such as "allreduce"; empty when it names none."""
     return next((collective for collective, pattern in _NAMES if pattern.search(name)), "")

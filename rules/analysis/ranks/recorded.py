@@ -14,6 +14,7 @@ from parsers.model.arrays import among, distinct_values, rows_by
 from parsers.model.events import of_kinds
 from parsers.model.late import dataclass, regex
 from parsers.model.names.devices import short_device_name
+from parsers.model.names.per_name import distinct
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, durations, measure
 from rules.analysis.gpu.inside_window import operations
@@ -263,7 +264,11 @@ def kernel_tally(analysis: Analysis, device: int) -> KernelTally:
     trace = analysis.trace
     kernels = operations(analysis, device, EventKind.KERNEL)
     kernels = kernels[~among(kernels, trace.collective_kernels)]
-    names, which = np.unique(trace.events.name[kernels], return_inverse=True)
+    name = trace.events.name[kernels]
+    names = distinct(name)
+    place = np.empty(len(trace.strings), np.int64)
+    place[names] = np.arange(len(names))
+    which = place[name]
     numbers = np.array([_number_of(trace.strings[each]) for each in names.tolist()], np.int64)
     order = np.argsort(numbers, kind="stable")
 

@@ -119,7 +119,8 @@ def _impossible_durations(trace: Trace) -> Iterator[OtherUnit]:
             continue
         took = events.end[found] - events.start[found]
         timed = took > 0  # a recorder that knows no end states none
-        short = np.count_nonzero((took < IMPOSSIBLY_SHORT_NS) & timed & ~_on_another_kind(trace, found))
+        over_at_once = found[(took < IMPOSSIBLY_SHORT_NS) & timed]
+        short = np.count_nonzero(~_on_another_kind(trace, over_at_once))
         if short >= SOME_OF_IT * len(found):
             whole = "some " if short < MAJORITY * len(found) else ""
             yield OtherUnit(f"durations of {whole}{part}", "any that are possible")
@@ -150,17 +151,22 @@ def _overlapping(trace: Trace) -> Iterator[OtherUnit]:
 
 def _two_sorts(name: I32, took: I64) -> int:
     """By how many decades the durations of most names fall into two sorts; 0 where they do not."""
-    if len(name) < MIN_EVENTS:
+    if len(name) < MIN_EVENTS or _apart(took.min(), took.max()) < min(_DECADES) - SAME_DURATIONS:
         return 0
     _, took, first, count = _sorted_by_name(name, took)
     low, high = (took[first + (count * part).astype(np.int64)] for part in (SOME_OF_IT, 1 - SOME_OF_IT))
-    apart = np.log10(np.maximum(high, 1) / np.maximum(low, 1))
+    apart = _apart(low, high)
     enough = count >= 2 / SOME_OF_IT
     for decades in _DECADES:
         fits = enough & (np.abs(apart - decades) <= SAME_DURATIONS)
         if count[fits].sum() >= MAJORITY * len(name) and fits.sum() >= MAJORITY * enough.sum():
             return decades
     return 0
+
+
+def _apart(low: I64, high: I64) -> F64:
+    """How many decades lie between two durations (ns)."""
+    return np.asarray(np.log10(np.maximum(high, 1) / np.maximum(low, 1)))
 
 
 def _other_ranks(trace: Trace) -> Iterator[OtherUnit]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.model import I64, EventKind, Trace
+from parsers.model import I64, EventKind, Trace, derived
 from parsers.model.arrays import distinct_values
 from parsers.model.events import of_kinds
 from parsers.model.late import regex
@@ -66,6 +66,7 @@ def calls_of_first_pass(trace: Trace) -> I64:
     return found
 
 
+@derived
 def first_launches(trace: Trace) -> I64:
     """The first launch of each kernel: it loads the kernel's code where code is loaded when it is needed."""
     links = trace.links
