@@ -112,8 +112,11 @@ class TextCache:
 
     def fitted(self, text: str, room: float) -> QStaticText | None:
         """``text``, elided to ``room``; None where not even a few letters fit."""
-        whole = bool(text) and self.width(text) <= room
-        if not whole and (room < MIN_WIDTH or not text):
+        if not text:
+            return None
+        width = self._width.get(text)
+        whole = (self.width(text) if width is None else width) <= room
+        if not whole and room < MIN_WIDTH:
             return None
         key = (text, -1 if whole else int(room / STEP))
         if key in self._fitted:

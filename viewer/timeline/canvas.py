@@ -80,7 +80,7 @@ class LaneCanvas(QWidget):
         self._settle = QTimer(self)
         self._settle.setSingleShot(True)
         self._settle.setInterval(SETTLE_MS)
-        self._settle.timeout.connect(self.invalidate)
+        self._settle.timeout.connect(self._show_other_times)
         self._zoom = 0.0  # ns a pixel, in the last frame
         self._names_image: QImage | None = None
         self._names_state: tuple[object, ...] = ()
@@ -89,7 +89,7 @@ class LaneCanvas(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.setAccessibleName("Lanes")
         self.setMinimumHeight(60)
-        state.view_changed.connect(self.invalidate)
+        state.view_changed.connect(self._show_other_times)
         state.content_changed.connect(self._on_content)
         state.overlay_changed.connect(self.update)
         state.selection.event_changed.connect(self._describe)
@@ -160,6 +160,11 @@ class LaneCanvas(QWidget):
         self._picture = None
         self.update()
 
+    def _show_other_times(self) -> None:
+        """The names beside the lanes stay as they are."""
+        self._picture = None
+        self.update(NAMES_WIDTH, 0, self.width() - NAMES_WIDTH, self.height())
+
     def _on_content(self) -> None:
         if self.state.scene is None:
             self._painter.forget()
@@ -220,11 +225,11 @@ class LaneCanvas(QWidget):
         self.invalidate()
         super().resizeEvent(event)
 
-    def paintEvent(self, _: QPaintEvent) -> None:
+    def paintEvent(self, event: QPaintEvent) -> None:
         with painting(self) as painter:
-            self._paint(painter)
+            self._paint(painter, event.rect().left() < NAMES_WIDTH)
 
-    def _paint(self, painter: QPainter) -> None:
+    def _paint(self, painter: QPainter, with_names: bool) -> None:
         colors, scene = theme.current(), self.state.scene
         if scene is None:
             painter.fillRect(self.rect(), colors.window)
@@ -261,7 +266,8 @@ class LaneCanvas(QWidget):
             answers = [(s.top, s.top + s.placed.height) for s in shown if s.placed.track.is_gpu_lane]
             self._legend.draw(painter, scene, self.width() - NAMES_WIDTH, self.height(), answers)
         painter.restore()
-        painter.drawImage(QPointF(0, 0), self._names_picture(scene, shown, pinned, ratio))
+        if with_names:
+            painter.drawImage(QPointF(0, 0), self._names_picture(scene, shown, pinned, ratio))
 
     def _is_zooming(self) -> bool:
         """Whether the zoom was another one in the last frame."""

@@ -104,15 +104,16 @@ class FramePainter:
         covered = pinned[-1].top + pinned[-1].placed.height if pinned else 0
         self._strips.begin(view, scene.colors, ratio, hurried=hurried)
         self._gap_labels.boxes.clear()
-        ground = rgb(theme.current().window)
-        whole = Picture(pixels, view, ratio, self._strips, self._lines, ground)
+        ground, line = rgb(theme.current().window), max(round(ratio), 1)
+        whole = Picture(pixels, view, ratio, self._strips, self._lines, ground, line)
         self._layer("", whole, scene, shown, options, QRectF(0, covered, scale.width, height - covered))
         if heading is not None:
             band = whole.block(heading.top, heading.placed.height)
             band[:] = rgb(theme.current().strip)
-            band[-whole.line :] = rgb(theme.current().line)
+            band[-line:] = rgb(theme.current().line)
         if pinned:
-            top = Picture(pixels[: round(covered * ratio)], view, ratio, self._strips, self._lines, ground)
+            part = pixels[: round(covered * ratio)]
+            top = Picture(part, view, ratio, self._strips, self._lines, ground, line)
             self._layer("pinned", top, scene, pinned, options, QRectF(0, 0, scale.width, covered))
             top.block(covered - 1, 1)[:] = rgb(theme.current().line_strong)
         return self._image

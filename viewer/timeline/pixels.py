@@ -61,26 +61,20 @@ class Picture:
     strips: Strips
     lines: Lines
     ground: int  # its colour
+    line: int  # width of a fine line in device pixels
     idle: dict[int, Idle | None] = field(default_factory=dict)  # of the devices that were looked at
-
-    @property
-    def line(self) -> int:
-        """Width of a fine line in device pixels."""
-        return max(round(self.ratio), 1)
-
-    def place(self, top: float, height: float) -> slice:
-        """The lines of the picture from ``top`` on (logical) that lie inside it."""
-        return _place(top, height, self.ratio)
 
     def block(self, top: float, height: float) -> U32:
         """The part of the picture from ``top`` on (logical) that lies inside it."""
-        return self.pixels[self.place(top, height)]
+        return self.pixels[_place(top, height, self.ratio)]
 
     def cut_below(self, bottom: float) -> int:
         """How many device pixels of something that ends at ``bottom`` (logical) lie outside."""
-        return max(round(bottom * self.ratio) - len(self.pixels), 0)
+        cut = round(bottom * self.ratio) - len(self.pixels)
+        return cut if cut > 0 else 0
 
 
+@lru_cache(maxsize=1024)
 def _place(top: float, height: float, ratio: float) -> slice:
     begin, end = round(top * ratio), round((top + height) * ratio)
     return slice(begin if begin > 0 else 0, end if end > 0 else 0)

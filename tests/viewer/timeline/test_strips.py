@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -245,6 +246,28 @@ def test_rest_after_a_zoom_is_painted_exactly(busy_view: TimelineView, qtbot: Qt
     assert canvas.is_rough
     qtbot.waitUntil(lambda: not canvas.is_rough)
     assert canvas.picture() == painted(canvas, FramePainter(), canvas.devicePixelRatioF())
+
+
+def test_the_names_are_painted_again_when_they_change_and_not_while_one_zooms(
+    busy_view: TimelineView, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, canvas = busy_view.state, busy_view.canvas
+    state.look_at(Scale(0.0, RUN_NS / 4, 1), animate=False)
+    qtbot.waitUntil(lambda: not canvas.is_rough)
+    painted_names: list[str] = []
+    names = canvas._names_picture
+
+    def counted(*arguments: Any) -> QImage:
+        painted_names.append(canvas.hovered)
+        return names(*arguments)
+
+    monkeypatch.setattr(canvas, "_names_picture", counted)
+    state.look_at(Scale(0.0, RUN_NS / 5, 1), animate=False)
+    qtbot.waitUntil(lambda: not canvas.is_rough)
+    assert painted_names == []
+    canvas.hovered = state.layout.scrolled[0].track.key
+    canvas.update()
+    qtbot.waitUntil(lambda: painted_names == [canvas.hovered])
 
 
 def busy_run(seed: int = 3) -> Trace:

@@ -188,7 +188,7 @@ def paint_gaps(block: U32, tiles: U32, colors: GapColors, foot: int, phase: tupl
     height, width = block.shape
     period = len(colors.tile)
     none = colors.tile.shape[1] - period
-    if not height or int(tiles.min()) == none:
+    if not height or int(np.minimum.reduce(tiles)) == none:
         return
     place = tiles + _column_of_tile(width, phase[0] % period, period)
     kept = ((tiles == none) & (block[0] != colors.foot[-1])).nonzero()[0]

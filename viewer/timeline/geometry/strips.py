@@ -145,13 +145,10 @@ class Stretched:
     """A row about as the strip of a zoom near this one says: each column of the view as ``place`` of the strip."""
 
     source: Strip
+    empty: bool
     place: I64
     name: Hashable
     others: Stretching
-
-    @property
-    def empty(self) -> bool:
-        return self.source.empty
 
     rough: ClassVar[bool] = True  # to be worked out when there is time
 
@@ -170,7 +167,8 @@ class Stretched:
 
     def draw(self, make: Callable[[Columns], U32], _: Grid, line: U32) -> None:
         """Fill ``line`` with that."""
-        self.source.whole_look(make).take(self.place, out=line, mode="clip")
+        looks = self.source.looks
+        (self.source.whole_look(make) if looks is None else looks).take(self.place, None, line, "clip")
 
     def coverage(self, _: Grid) -> F64:
         """The share of each column of the view that is busy."""
@@ -180,12 +178,11 @@ class Stretched:
 class Stretching:
     """Rows of a zoom as they were worked out for zooms near it."""
 
-    def __init__(self, former: Mapping[Hashable, Strip | Stretched], view: Grid, before: float) -> None:
+    def __init__(self, exact: Mapping[Hashable, Strip], view: Grid, before: float) -> None:
         """``before`` is the distance of the last frame's columns."""
         self._view = view
-        self._exact = {
-            name: kept.source if isinstance(kept, Stretched) else kept for name, kept in former.items()
-        }
+        self._middles = view.times[:-1] + view.step / 2
+        self._exact = exact
         self._places: dict[tuple[float, float, int, int], I64 | None] = {}
         self._nearest: dict[tuple[float, float], I64 | None] = {}  # by zoom: columns nearest to the view's
         self._turn = self._whose_turn(before)
@@ -198,17 +195,16 @@ class Stretching:
         zoom = exact.zoom
         key = zoom.step, zoom.phase, exact.first, exact.last
         place = self._places[key] if key in self._places else self._place_in(exact, key)
-        return None if place is None else Stretched(exact, place, name, self)
+        return None if place is None else Stretched(exact, exact.empty, place, name, self)
 
     def _whose_turn(self, before: float) -> Set[Hashable]:
         """So many of the rows of the farthest zooms that each is worked out while its strip still serves."""
         view, zoomed = self._view, abs(math.log(self._view.step / before))
         reach = math.log(NEAR_ZOOM if view.step < before else 1 + 2 * BEYOND_HURRIED / view.width)
         turns = min(max(int(reach / max(zoomed, reach / TURNS)), 1), TURNS)
-        farthest = sorted(
-            self._exact, key=lambda name: self._exact[name].zoom.step, reverse=view.step < before
-        )
-        return frozenset(farthest[: -(-len(farthest) // turns)])
+        names, steps = list(self._exact), [strip.zoom.step for strip in self._exact.values()]
+        farthest = sorted(range(len(names)), key=steps.__getitem__, reverse=view.step < before)
+        return frozenset([names[place] for place in farthest[: -(-len(names) // turns)]])
 
     @cached_property
     def _edges(self) -> tuple[Mapping[Hashable, slice], BOOL, F64, F64, I64, I64]:
@@ -246,9 +242,11 @@ class Stretching:
     def _nearest_to(self, zoom: Grid) -> I64 | None:
         key, view = (zoom.step, zoom.phase), self._view
         if key not in self._nearest:
-            place = (view.times[:-1] + view.step / 2) * zoom.rate - zoom.phase
+            place = self._middles * zoom.rate
+            place -= zoom.phase
+            np.floor(place, out=place)
             near = 1 / NEAR_ZOOM < view.step * zoom.rate < NEAR_ZOOM
-            self._nearest[key] = np.floor(place).astype(np.int64) if near else None
+            self._nearest[key] = place.astype(np.int64) if near else None
         return self._nearest[key]
 
 
@@ -256,7 +254,8 @@ class Strips:
     """The rows of one zoom by name; they grow while the view moves, a few of them ahead of time in every frame."""
 
     def __init__(self) -> None:
-        self._kept: dict[Hashable, Strip | Stretched] = {}
+        self._exact: dict[Hashable, Strip] = {}  # as they were worked out, for this zoom or one before
+        self._stretched: dict[Hashable, Stretched] = {}  # those of one before
         self.is_rough = False  # whether a row of the last frame was stretched
         self._stretching: Stretching | None = None
         self._beyond = BEYOND
@@ -275,23 +274,20 @@ class Strips:
         zoom = (view.step, view.phase, view.width, *look)
         self._stretching = None
         self._beyond = BEYOND
-        if zoom != self._zoom or len(self._kept) > MAX_ROWS:
-            if hurried and self._kept and self._view is not None and self._is_near(view, look):
-                self._stretching = Stretching(self._kept, view, self._view.step)
+        if zoom != self._zoom or len(self._exact) > MAX_ROWS:
+            if hurried and self._exact and self._view is not None and self._is_near(view, look):
+                self._stretching = Stretching(self._exact, view, self._view.step)
                 self._beyond = BEYOND_HURRIED
-            self._kept = {}
+            self._exact, self._stretched = {}, {}
             self._zoom = zoom
             self._around = None
         elif self.is_rough:
-            self._kept = dict(self._exact)
+            self._exact = {name: kept for name, kept in self._exact.items() if name not in self._stretched}
+            self._stretched = {}
         self.is_rough = False
         self._moved = view.first - self._view.first if self._view is not None else 0
         self._view = view
-        self._spare = max(len(self._kept) // 5, 2)
-
-    @property
-    def _exact(self) -> list[tuple[Hashable, Strip]]:
-        return [(name, kept) for name, kept in self._kept.items() if isinstance(kept, Strip)]
+        self._spare = max(len(self._exact) // 5, 2)
 
     def _is_near(self, view: Grid, look: tuple[object, ...]) -> bool:
         _, _, width, *before = self._zoom
@@ -299,20 +295,21 @@ class Strips:
 
     def strip(self, name: Hashable, row: Row, view: Grid) -> Strip | Stretched:
         """A row with at least the columns of ``view``."""
-        kept = self._kept.get(name)
-        if isinstance(kept, Stretched):
-            return kept
+        stretched = self._stretched.get(name)
+        if stretched is not None:
+            return stretched
+        kept = self._exact.get(name)
         first, last = view.first - self._beyond, view.first + view.width + self._beyond
         if kept is None or kept.row is not row or kept.last < first or kept.first > last:
             stretched = self._stretching.strip(name, row) if self._stretching is not None else None
             if stretched is not None:
                 self.is_rough = True
-                self._kept[name] = stretched
+                self._exact[name], self._stretched[name] = stretched.source, stretched
                 return stretched
             kept = Strip.of(row, self._fresh(view, first, last), first, last)
         elif first < kept.first or last > kept.last or self._should_grow(kept, first, last):
             kept = self._grown(kept, view, first, last)
-        self._kept[name] = kept
+        self._exact[name] = kept
         return kept
 
     def _fresh(self, view: Grid, first: int, last: int) -> Grid:
@@ -330,7 +327,7 @@ class Strips:
         first, last = view.first - near, view.first + view.width + near
         short = [
             (name, kept)
-            for name, kept in self._exact
+            for name, kept in self._exact.items()
             if kept.first <= view.first < view.first + view.width <= kept.last
             and (kept.first > first or kept.last < last)
         ]
@@ -342,7 +339,7 @@ class Strips:
                 kept = kept.joined(Strip.of(kept.row, view, kept.last, last))
             if make is not None:
                 kept.whole_look(make)  # or the first frame of a zoom would ask for it in all rows
-            self._kept[name] = kept
+            self._exact[name] = kept
         return len(short) > most
 
     def _should_grow(self, kept: Strip, first: int, last: int) -> bool:
