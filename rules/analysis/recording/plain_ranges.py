@@ -11,7 +11,7 @@ from rules.analysis.arithmetic.innermost import Innermost
 
 _NUMBER = regex(r"\d+")
 # of Ray's workers, for tasks and for results; of XLA's runtime, for the threads that compute
-_WAITS = regex(r"ray\.(?:wait|get)$|worker_idle$|.*\(wait for completion\)$")
+_WAITS = regex(r"ray\.(?:wait|get)$|worker_idle$|[\w:]{1,99} \(wait for completion\)$")
 _OF_A_TASK = regex(r"task:(?:execute|deserialize_arguments|store_outputs)$")  # the parts of a task of Ray
 
 
