@@ -44,7 +44,7 @@ def test_an_implausible_end_is_beyond_eight_later_operations_and_a_hundred_times
     table = SimpleNamespace(
         start=start, duration=duration, track=none, name=none, kind=np.full(count, EventKind.KERNEL, np.uint8)
     )
-    clip_overruns(cast(Any, table), np.zeros(count, bool), ["k"], QualityRecorder())
+    clip_overruns(cast(Any, table), lambda: np.zeros(count, bool), ["k"], QualityRecorder())
     assert int(duration[0]) == (10 if is_clipped else lasts)
 
 
