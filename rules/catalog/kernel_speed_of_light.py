@@ -18,6 +18,7 @@ from rules.kernels.checks.occupancy import (
 from rules.kernels.checks.speed_of_light import (
     COMPUTE,
     HIGH_PERCENT,
+    L1_CACHE,
     VERDICTS,
     SpeedOfLight,
     blocks_of,
@@ -143,7 +144,8 @@ def _verdict(kernel: KernelProfile) -> Fault | None:
 
 
 def _advice(kernel: KernelProfile, sol: SpeedOfLight) -> tuple[str, ...]:
-    advice = _OF_THE_L1_CACHE if sol.l1 else _ADVICE[sol.bound]
+    of_l1 = bool(sol.l1) or (sol.bound is Category.MEMORY_BOUND and sol.limiter == L1_CACHE)
+    advice = _OF_THE_L1_CACHE if of_l1 else _ADVICE[sol.bound]
     if compiled_for_debugging(kernel):
         return (_FOR_RELEASE, *advice[1:])
     if _has_nothing_for_tensor_cores(kernel, sol):

@@ -110,6 +110,14 @@ def _explanation(analysis: Analysis, waiting: IdleTime, copied: int, calls: int)
         found.append(counted(analysis, len(sized), *_SEARCHES))
     if calls > 0:
         found.append(counted(analysis, calls, f"{'other ' if found else ''}blocking call"))
+    told = [
+        each
+        for number, each in enumerate(waiting.blames[:3])
+        if not number or share(analysis, each.ns) >= MIN_CULPRIT_SHARE
+    ]
+    if any(each.culprit.kind is CulpritKind.CALL and "Memcpy" in each.culprit.name for each in told):
+        copying = len(api_calls(analysis, waiting.device, Call.BLOCKING_COPY))
+        found += [counted(analysis, copying, "blocking copy", "blocking copies")] if copying else []
     text = (
         f"The CPU waits for the GPU because of {listed(found) or 'blocking copies'}; afterwards the GPU idles "
         f"until new work arrives: {waiting.part}."
@@ -119,8 +127,7 @@ def _explanation(analysis: Analysis, waiting: IdleTime, copied: int, calls: int)
         text += f" {others} in the CPU's memory, where reading costs no wait."
     where = [
         f"{each.culprit.said} ({waiting.extent.told(each.ns)}, {each.count:,} gap{'s' if each.count != 1 else ''})"
-        for number, each in enumerate(waiting.blames[:3])
-        if not number or share(analysis, each.ns) >= MIN_CULPRIT_SHARE
+        for each in told
     ]
     return f"{text} Where{waiting.on_worst}: {listed(where)}."
 

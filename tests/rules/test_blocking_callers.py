@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from parsers.model import EventKind
 from rules import diagnose
 from rules.findings.base import Category, Finding
@@ -110,6 +112,24 @@ def test_a_synchronisation_that_reads_nothing_back_is_a_blocking_call() -> None:
     found = blocked("", device=True)
     assert "because of 2 blocking calls a step;" in found.explanation
     assert "torch.cuda.synchronize()" in found.advice[0]
+
+
+@pytest.mark.parametrize(
+    ("copied", "told"),
+    [(True, "1 blocking call a step and 2 blocking copies a step;"), (False, "1 blocking call a step;")],
+)
+def test_blocking_copies_are_counted_where_the_gpu_idles_after_them(copied: bool, told: str) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.operation(10, 200, "reduce_kernel", 2)
+        trace.call(30, 250, "cudaDeviceSynchronize")
+        for start in (300, 450) if copied else ():
+            trace.operation(start + 4, start + 80, "Memcpy DtoH (Device -> Pageable)", kind=EventKind.MEMCPY)
+            trace.call(start, start + 140, "cudaMemcpy")
+        trace.operation(620, 900, "gemm", 610)
+
+    findings = diagnose(steps(5, 1000, body).build()).findings
+    found = next(each for each in findings if each.category is Category.SYNCHRONIZATION)
+    assert f"because of {told}" in found.explanation
 
 
 def test_an_allocation_is_placed_in_a_frame_but_in_no_operator() -> None:

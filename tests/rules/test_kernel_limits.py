@@ -7,7 +7,7 @@ import pytest
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.findings.base import Category, Severity
-from rules.kernels.checks.speed_of_light import L1, speed_of_light
+from rules.kernels.checks.speed_of_light import L1, L1_CACHE, speed_of_light
 from rules.verdict.verdict import verdict
 from tests.rules.kernel_profiles import COMPUTE, DRAM, ISSUED, LATENCY, MEMORY, kernel, stall, trace_of
 from tests.rules.test_kernel_checks import conflicts
@@ -85,7 +85,18 @@ def test_the_l1_cache_is_the_limit_where_it_is_much_busier_than_what_the_totals_
     assert (sol.verdict == f"limited by the L1 cache ({l1:.0f} % of its peak)") is limit
     assert (sol.limiter == "the L1 cache and shared memory" and sol.best == l1) is limit
     (told,) = (each for each in found(trace_of(profile)) if each.rule == "kernel-speed-of-light")
-    assert any("Ask the L1 cache for less" in advice for advice in told.advice) is limit
+    of_its_busiest_part = sol.verdict.startswith("limited by memory") and sol.limiter == L1_CACHE
+    assert any("Ask the L1 cache for less" in advice for advice in told.advice) is (
+        limit or of_its_busiest_part
+    )
+
+
+@pytest.mark.parametrize(("dram", "first"), [(20.0, "Ask the L1 cache for less"), (96.0, "Move fewer bytes")])
+def test_advice_about_memory_is_about_its_busiest_part(dram: float, first: str) -> None:
+    profile = kernel({COMPUTE: 10.0, MEMORY: 96.0, DRAM: dram, L1: 95.0, _WHOLE_L1: 95.0})
+    (told,) = (each for each in found(trace_of(profile)) if each.rule == "kernel-speed-of-light")
+    assert told.title.endswith("limited by memory (10 % compute, 96 % memory)")
+    assert told.advice[0].startswith(first)
 
 
 def test_the_l1_caches_throughput_over_the_whole_kernel_goes_before_that_of_busy_cycles() -> None:
