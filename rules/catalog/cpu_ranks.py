@@ -11,12 +11,14 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, pairs
 from rules.analysis.ranks.on_cpu import RanksOnCpu, ranks_on_cpu
 from rules.findings.base import Category, Finding, Need, Rule, rule
+from rules.losses.cpu_messages import MIN_MESSAGES, SMALL, reduced_in_each_pass, small_messages
 from rules.losses.lost_time import evidence_of
-from rules.remedies.communication import LESS_ON_CPU, keep_up_on_cpu
+from rules.remedies.communication import JOINED_ON_CPU, LESS_ON_CPU, REDUCE_ONCE, keep_up_on_cpu
 from rules.terms import MIN_SHARE, Culprit, CulpritKind, quoted
 from rules.wording.words import Headline, counted, of_every_step, part_of_steps
 
 MAX_EVIDENCE = 20
+NOT_HIDDEN = "Communication between CPUs is not hidden"
 
 
 @rule
@@ -26,7 +28,7 @@ class CpuCommunication(Rule):
     id = "cpu-communication"
     category = Category.EXPOSED_COMMUNICATION
     needs = frozenset({Need.CPU_EVENTS})
-    explanation = """
+    explanation = f"""
 What it found
     Only CPUs were recorded, and the training thread waits while a collective (gloo, MPI) runs.
 
@@ -36,7 +38,10 @@ Why it costs time
 How it decides
     It adds up the time in which a collective of a rank runs and its training thread runs neither an operator nor a
     data loader. If one rank is late, its own time shows the transfers alone: anything the others wait beyond that is
-    another finding. Otherwise it takes the mean of the ranks. Below {least-share} of the step nothing is reported.
+    another finding. Otherwise it takes the mean of the ranks. Below {{least-share}} of the step nothing is reported.
+    Where each forward pass of DistributedDataParallel is followed by a reduction, and several passes come to one
+    update, all but the last one's part could go. Where most of the time goes to {MIN_MESSAGES} or more messages a step
+    of at most {SMALL:,} elements, all but one of them could, with what starting them takes.
 
 What to try
     Send less, send less often, or send while the step computes.
@@ -51,7 +56,11 @@ When it is wrong
             return
         worst = ranks.late if ranks.late >= 0 else int(ranks.exposed.argmax())
         step_ns = ranks.step_ns
-        if ranks.transfers < analysis.thresholds[MIN_SHARE] * step_ns:
+        passes = reduced_in_each_pass(ranks)
+        small, small_ns = small_messages(ranks, worst) if passes == 1 else (0, 0)
+        could_go = 1 - 1 / passes if passes > 1 else 1.0
+        takes = max(ranks.transfers, small_ns)
+        if takes < analysis.thresholds[MIN_SHARE] * step_ns:
             return
         longest = ranks.longest(worst)
         table, trace = analysis.trace.events, analysis.trace
@@ -62,20 +71,29 @@ When it is wrong
         alone = len(ranks.ranks) == 1
         yield self.finding(
             analysis,
-            headline=Headline(
-                "Communication between CPUs is not hidden", of_every_step(analysis, ranks.transfers / step_ns)
-            ),
+            headline=Headline(_what(passes, small), of_every_step(analysis, takes / step_ns)),
             account=f"{often} on the CPU, up to {duration(int(table.duration[inside].max(initial=0)))} each. "
             f"For {waits} the training thread does nothing but wait for them."
+            + (
+                f" {small:,} of them hold few numbers, and would take about as long as one together."
+                if small
+                else ""
+            )
             + (" Part of it may be waiting for another rank: only one is open." if alone else ""),
-            remedy=LESS_ON_CPU,
-            ceiling_ns=ranks.transfers,
+            remedy=REDUCE_ONCE if passes > 1 else JOINED_ON_CPU if small else LESS_ON_CPU,
+            ceiling_ns=small_ns or round(ranks.transfers * could_go),
             window_ns=step_ns,
             culprit=Culprit(CulpritKind.OPERATOR, trace.name(int(longest[0]))),
             rank=ranks.ranks[worst],
             evidence=evidence_of(trace, inside[:MAX_EVIDENCE]),
             intervals=pairs(clip(ranks.times[worst].communicating, *analysis.window)),
         )
+
+
+def _what(passes: int, small: int) -> str:
+    if passes > 1:
+        return f"Gradients are reduced after each of {passes} backward passes"
+    return f"{small:,} small messages are sent one by one" if small else NOT_HIDDEN
 
 
 MIN_MORE = 0.25  # of what the others wait: so much longer in one range explains the lateness

@@ -68,6 +68,10 @@ _OF_SHARDS = remedy(
     "Shard inside a node only (HYBRID_SHARD) when the links between nodes are slow.",
     code=_DDP_CODE,
 )
+_JOINED_CODE = for_pytorch("""flat = torch._utils._flatten_dense_tensors(small_tensors)
+torch.distributed.all_reduce(flat)                       # one message instead of many
+for tensor, reduced in zip(small_tensors, torch._utils._unflatten_dense_tensors(flat, small_tensors)):
+    tensor.copy_(reduced)""")
 JOIN_MESSAGES = remedy(
     for_python(
         "The messages are small: combine them (larger DDP buckets, FSDP units of whole blocks, one flattened "
@@ -75,10 +79,7 @@ JOIN_MESSAGES = remedy(
     ),
     ours("Capture computation and communication as one $CUDA graph, so that no rank launches them late."),
     "Send 16 bits instead of 32 where that is precise enough.",
-    code=for_pytorch("""flat = torch._utils._flatten_dense_tensors(small_tensors)
-torch.distributed.all_reduce(flat)                       # one message instead of many
-for tensor, reduced in zip(small_tensors, torch._utils._unflatten_dense_tensors(flat, small_tensors)):
-    tensor.copy_(reduced)"""),
+    code=_JOINED_CODE,
 )
 EQUAL_WORK = remedy(
     for_python(
@@ -148,6 +149,22 @@ ON_GPU = remedy(
 torch.distributed.init_process_group("nccl")"""),
 )
 
+REDUCE_ONCE = remedy(
+    "Run all backward passes of an update except the last inside model.no_sync().",
+    code=for_pytorch("""for number, batch in enumerate(micro_batches):
+    last = number == len(micro_batches) - 1
+    with nullcontext() if last else model.no_sync():   # gradients add up on each rank
+        loss = model(batch) / len(micro_batches)
+        loss.backward()
+optimizer.step()"""),
+)
+JOINED_ON_CPU = remedy(
+    for_python(
+        "Reduce them together: one flattened tensor for gradients, torch.stack for single values. Then read the values."
+    ),
+    for_pytorch("Gradients: let DistributedDataParallel reduce them, which joins them to buckets of 25 MB."),
+    code=_JOINED_CODE,
+)
 LESS_ON_CPU = remedy(
     for_pytorch("Send less often: accumulate gradients over several batches, with model.no_sync()."),
     for_python(

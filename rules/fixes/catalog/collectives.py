@@ -25,7 +25,7 @@ from rules.fixes.changes import (
 )
 from rules.fixes.reduced_in_turn import meetings_inside, reduced_in_turn
 from rules.memory.room import is_nearly_full
-from rules.remedies.communication import JOIN_MESSAGES, hidden_communication
+from rules.remedies.communication import JOIN_MESSAGES, REDUCE_ONCE, hidden_communication
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import Surroundings, surroundings_of
@@ -170,13 +170,6 @@ _REDUCING = ("torch::distributed::reducer::", "c10d::", "nccl:", "record_param_c
 _ACCUMULATES, _AVERAGED = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", "aten::div_"
 _FORWARD = "DistributedDataParallel.forward"
 
-_REDUCING_CODE = """for number, batch in enumerate(micro_batches):
-    last = number == len(micro_batches) - 1
-    with nullcontext() if last else model.no_sync():   # gradients add up on each rank
-        loss = model(batch) / len(micro_batches)
-        loss.backward()
-optimizer.step()"""
-
 
 @fix
 class ReduceOnce:
@@ -225,10 +218,7 @@ What makes it more or less
             title=f"Reduce the gradients once for {times} backward passes instead of after each",
             categories=(Category.EXPOSED_COMMUNICATION, Category.COMMUNICATION_LATENCY),
             culprit="gradient accumulation",
-            remedy=remedy(
-                "Run all backward passes of an update except the last inside model.no_sync().",
-                code=for_pytorch(_REDUCING_CODE),
-            ),
+            remedy=REDUCE_ONCE,
             expected=together(
                 without_meetings(replay, early),
                 less_host_time(calls, starting),
