@@ -12,7 +12,15 @@ from parsers.model.late import dataclass
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, measure, pairs, union
-from rules.analysis.idle.attribution import QUEUED_BEHIND, QUEUED_COLLECTIVE, QUEUED_COPY, WAIT_IN_GRAPH
+from rules.analysis.idle.attribution import (
+    NO_LAUNCH,
+    NO_LINKS,
+    NO_OPERATION,
+    QUEUED_BEHIND,
+    QUEUED_COLLECTIVE,
+    QUEUED_COPY,
+    WAIT_IN_GRAPH,
+)
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.regions import is_loader
 from rules.findings.base import Category, Finding, Rule, remedy, rule
@@ -112,6 +120,7 @@ MIN_SHARE = threshold(
     source="less would not change the verdict",
 )
 
+UNEXPLAINED = (NO_LAUNCH, NO_LINKS, NO_OPERATION)
 WAITED_FOR_SOMETHING = (QUEUED_BEHIND, QUEUED_COLLECTIVE, QUEUED_COPY, WAIT_IN_GRAPH)
 
 _CODE = """with torch.profiler.profile(
@@ -181,8 +190,9 @@ When it is wrong
         )
 
     def _without_launch(self, analysis: Analysis) -> Iterable[Finding]:
-        waiting = IdleTime(analysis, Cause.UNKNOWN)
-        if share(analysis, waiting.ns) < analysis.thresholds[MIN_SHARE]:
+        waiting = IdleTime(analysis, Cause.UNKNOWN, UNEXPLAINED)
+        unexplained = sum(each.ns for each in waiting.blames)
+        if share(analysis, min(waiting.ns, unexplained)) < analysis.thresholds[MIN_SHARE]:
             return
         if doing := meanwhile(analysis, waiting.intervals):
             yield self._beside_operators(waiting, doing)

@@ -41,11 +41,12 @@ QUEUED_COLLECTIVE, QUEUED_COPY = reason("a queued collective"), reason("a queued
 BETWEEN_NODES = reason("between the kernels of a CUDA graph")
 WAIT_IN_GRAPH = reason("a wait in the launch of a CUDA graph")
 STARTING = reason("starting kernels that were already queued")
-_NO_LAUNCH = reason("the operation has no launch record")
+NOT_RECORDED = reason("nothing of this rank was recorded then")
+NO_LAUNCH = reason("the operation has no launch record")
 TOUCHES_PAGES = reason("CPU code that touches unified memory")
 IN_PIECES = reason("unified memory that moves in pieces")
-_NO_LINKS = reason("no call was linked to a GPU operation")
-_NO_OPERATION = reason("no GPU operation")
+NO_LINKS = reason("no call was linked to a GPU operation")
+NO_OPERATION = reason("no GPU operation")
 # starting a graph's next kernel takes microseconds: this waits for something else
 LONG_IN_GRAPH_NS = 1_000_000
 START_UP_NS = 100_000  # from the launch call to the operation's start; longer: it waited for something else
@@ -73,15 +74,14 @@ def idle_of_device(
     """
     progress.step(0.0, "finding where the GPU idles")
     operations, busy = trace.operations_of_device(device), busy_of(trace, device)
-    idle = complement(busy, *window)
-    gaps = gaps_of(trace, device, idle if beyond is None else _with_outer(idle, busy, beyond))
+    recorded = _recorded(trace, trace.devices[device].rank)
+    idle = _cut(complement(busy, *window), recorded)
+    gaps = gaps_of(trace, device, idle if beyond is None else _with_outer(idle, busy, beyond, recorded))
     drivers, main = threads.drivers(device)
     culprits = Culprits(trace, threads, main)
     if not drivers:
         cause = np.full(len(gaps), Cause.UNKNOWN, np.uint8)
-        names = np.full(
-            len(gaps), culprits.index_of(_NO_LINKS if len(operations) else _NO_OPERATION), np.int32
-        )
+        names = np.full(len(gaps), culprits.index_of(NO_LINKS if len(operations) else NO_OPERATION), np.int32)
         none = np.full(len(gaps), -1, np.int64)
         found = _table(device, gaps.start, gaps.end, cause, names, none, gaps.next_operation, culprits.found)
         return _without_outer(found, busy, beyond)
@@ -97,7 +97,7 @@ def idle_of_device(
     progress.step(0.5, "finding what kept the GPU waiting")
 
     def attributed(which: slice) -> IdleTable:
-        return _attributed(host, device, gaps.part(which), waits.part(which), culprits)
+        return _attributed(host, device, gaps.part(which), waits.part(which), culprits, recorded)
 
     for which, table in zip(slices, side_by_side(attributed, slices, len(gaps)), strict=True):
         rows.add(table)
@@ -106,11 +106,13 @@ def idle_of_device(
     return _without_outer(rows.table(place, all_names), busy, beyond)
 
 
-def _with_outer(idle: Intervals, busy: Intervals, beyond: tuple[int, int]) -> Intervals:
+def _with_outer(
+    idle: Intervals, busy: Intervals, beyond: tuple[int, int], recorded: tuple[int, int]
+) -> Intervals:
     """Idle intervals, and before and behind them what lies between operations and the ends of what is ``beyond``."""
     before, behind = (
-        complement(busy, beyond[0], int(busy[0][0])),
-        complement(busy, int(busy[1][-1]), beyond[1]),
+        _cut(complement(busy, beyond[0], int(busy[0][0])), recorded),
+        _cut(complement(busy, int(busy[1][-1]), beyond[1]), recorded),
     )
     return np.concatenate((before[0], idle[0], behind[0])), np.concatenate((before[1], idle[1], behind[1]))
 
@@ -132,16 +134,36 @@ def _without_outer(
     )
 
 
-def _attributed(host: Host, device: int, gaps: Gaps, waits: Blockers, culprits: Culprits) -> IdleTable:
+def _recorded(trace: Trace, rank: int | None) -> tuple[int, int]:
+    """From the first to the last event of a rank; of all of them where that is the only one."""
+    table, lanes = trace.events, trace.lane_rank
+    mine = lanes == rank
+    if rank is None or mine.all():
+        return 0, np.iinfo(np.int64).max
+    start, end = table.spans(np.flatnonzero(mine[table.lane]))
+    return (int(start.min()), int(end.max())) if len(start) else (0, 0)
+
+
+def _cut(intervals: Intervals, times: tuple[int, ...]) -> Intervals:
+    """The same intervals, those around one of these times in two."""
+    start, end = intervals
+    cuts = np.array(times, np.int64)
+    cuts = cuts[contains(intervals, cuts) & ~among(cuts, start)]
+    return np.sort(np.append(start, cuts)), np.sort(np.append(end, cuts))
+
+
+def _attributed(
+    host: Host, device: int, gaps: Gaps, waits: Blockers, culprits: Culprits, recorded: tuple[int, int]
+) -> IdleTable:
     """The idle time of some neighbouring gaps."""
     pieces = pieces_of(host, gaps)
-    cause, names, event = _causes(host, culprits, gaps, waits, pieces)
+    cause, names, event = _causes(host, culprits, gaps, waits, pieces, recorded)
     next_operation = gaps.next_operation[pieces.gap]
     return _joined(_table(device, pieces.start, pieces.end, cause, names, event, next_operation))
 
 
 def _causes(
-    host: Host, culprits: Culprits, gaps: Gaps, waits: Blockers, pieces: Pieces
+    host: Host, culprits: Culprits, gaps: Gaps, waits: Blockers, pieces: Pieces, recorded: tuple[int, int]
 ) -> tuple[U8, I32, I64]:
     """Cause, culprit and the culprit's event of each piece: the tables of docs/idle-time.md, in their order."""
     events, around = host.threads.trace.events, _Surroundings.of(host, pieces)
@@ -156,8 +178,10 @@ def _causes(
     waited = arrived & (gaps.end - gaps.arrival >= START_UP_NS)[pieces.gap]
     depends = waited | (queued | gaps.same_launch)[pieces.gap]
     nobody = np.full(len(event), -1, np.int64)
+    outside = (pieces.start < recorded[0]) | (pieces.start >= recorded[1])
     cause, event = _first(
         (
+            _Row("nothing of its rank was recorded", outside, Cause.UNKNOWN, nobody),
             _Row("a page of unified memory moved", moved, Cause.HOST, nobody),
             _Row("memory that a call has moved", asked, Cause.DEPENDENCY, nobody),
             _Row("no record of what launched it", unlinked, Cause.UNKNOWN, nobody),
@@ -170,9 +194,10 @@ def _causes(
     names = culprits.of(cause, event, pieces.call, around.region, around.operator, pieces.start, pieces.end)
     reasons = _dependency_reasons(host.threads.trace, gaps, culprits)
     names = np.where(depends, reasons[pieces.gap], names)
-    names = np.where(unlinked, culprits.index_of(_NO_LAUNCH), names)
+    names = np.where(unlinked, culprits.index_of(NO_LAUNCH), names)
     names = np.where(moved, culprits.index_of(TOUCHES_PAGES), names)
     names = np.where(asked, culprits.index_of(IN_PIECES), names)
+    names = np.where(outside, culprits.index_of(NOT_RECORDED), names)
     stopped = of_kinds(cause, Cause.LAUNCH) & contains(host.interrupted, pieces.start)
     names = np.where(stopped, culprits.index_of(SOMETHING_ELSE), names)
     return cause, names.astype(np.int32), event
