@@ -18,7 +18,7 @@ from rules.fixes.plan import Plan, Promise, plan_of
 from rules.fixes.removal import removal_of, removed_share
 from rules.fixes.step_time import StepTime, told_step_times
 from rules.fixes.told import finding_of, gives_of, is_unreported, names_itself
-from rules.ranking import ranked, weight
+from rules.ranking import AS_LARGE, ranked, weight
 from rules.terms import MAJORITY
 from rules.wording.words import Part, part_of_steps
 
@@ -221,12 +221,20 @@ def _grouped(plan: Plan, findings: Sequence[Finding]) -> list[_Group]:
 
 
 def _of_late_ranks(alone: Sequence[int], findings: Sequence[Finding]) -> list[list[int]]:
-    """Findings by cause: with the rank that the others wait for go those that say what it does meanwhile."""
+    """Findings by cause: with the rank that the others wait for go those that say what it does meanwhile.
+
+    What costs that rank far more than the others wait for it costs them nearly as much, and is a cause of its own.
+    """
     late = {findings[index].rank: index for index in alone if findings[index].category is Category.STRAGGLER}
     found: dict[int, list[int]] = {late_one: [late_one] for late_one in late.values()}
     for index in alone:
         each = findings[index]
-        explains = isinstance(each.category.about, IdleCause) and each.rank in late and each.rank is not None
+        explains = (
+            isinstance(each.category.about, IdleCause)
+            and each.rank is not None
+            and each.rank in late
+            and each.share <= AS_LARGE * findings[late[each.rank]].share
+        )
         found.setdefault(late[each.rank] if explains else index, []).append(index)
     return [
         list(dict.fromkeys(found[index]))

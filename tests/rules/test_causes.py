@@ -212,8 +212,8 @@ def test_what_no_fix_mends_stands_where_its_share_puts_it(
 
 
 def test_a_late_rank_and_what_it_does_are_one_cause(analysis: Analysis) -> None:
-    late, python = finding(Category.STRAGGLER, 0.1, rank=1), finding(Category.HOST_BOUND, 0.2, rank=1)
-    other = finding(Category.HOST_BOUND, 0.15, rank=0)
+    late, python = finding(Category.STRAGGLER, 0.1, rank=1), finding(Category.HOST_BOUND, 0.16, rank=1)
+    other = finding(Category.HOST_BOUND, 0.14, rank=0)
     found = in_order(analysis, Plan(replay_of(analysis)), [late, python, other])
     assert [(each.category.value, each.rank) for each in found.findings] == [
         ("straggler", 1),

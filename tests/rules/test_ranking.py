@@ -9,10 +9,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rules.analysis.analysis import Analysis
-from rules.causes import leading
+from rules.causes import in_order, leading
 from rules.findings.base import Category, Finding, Severity, severity_of
+from rules.fixes.plan import Plan
 from rules.ranking import ranked, weight
 from rules.remedies.remedy import Remedy
+from rules.replay.replay import replay_of
 from rules.wording.words import Headline
 from tests.rules.builder import steps
 
@@ -147,3 +149,15 @@ def test_a_late_rank_is_told_before_its_own_queue_that_nobody_explains(late: flo
     straggler = finding(Category.STRAGGLER, round(1000 * late))
     analysis = Analysis(steps(6, 100, lambda trace, _: trace.operation(20, 40, "gemm", 0)).build())
     assert leading(analysis, [unexplained, straggler]) is (straggler if leads else unexplained)
+
+
+@pytest.mark.parametrize(("launching", "first"), [(0.18, Category.STRAGGLER), (0.21, LAUNCH)])
+def test_what_costs_a_late_rank_far_more_than_the_others_wait_for_it_comes_first(
+    launching: float, first: Category
+) -> None:
+    late = replace(finding(Category.STRAGGLER, 100), rank=1)
+    its_own = replace(finding(LAUNCH, round(1000 * launching)), rank=1)
+    analysis = Analysis(steps(6, 100, lambda trace, _: trace.operation(20, 40, "gemm", 0)).build())
+    found = in_order(analysis, Plan(replay_of(analysis)), [its_own, late])
+    assert found.findings[0].category is first
+    assert len(found.causes) == (1 if first is Category.STRAGGLER else 2)
