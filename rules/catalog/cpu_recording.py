@@ -119,7 +119,7 @@ When it is wrong
             unknown = "Whether a GPU worked meanwhile."
         elif time.starts_gpu_work:
             headline = Headline(
-                "The GPU's records are missing, and only the CPU's are here"
+                "The GPU's records are missing, only the CPU's are here"
                 if completeness_of(trace).launches
                 else "A GPU worked, and only the CPU was recorded",
                 _largest(trace, longest, analysis),

@@ -193,7 +193,7 @@ When it is wrong
             analysis,
             severity=severity_of(ceiling, analysis.window_ns),
             headline=Headline(
-                "Step times vary widely" if work.is_other else "The same kernels take longer in some steps",
+                "Step times vary widely" if work.is_other else "The same kernels run slower in some steps",
                 f"slow steps add {percent(share(analysis, extra))} of the total time",
             ),
             account=_explanation(analysis, slow, usual, reasons, work),

@@ -157,7 +157,7 @@ def test_what_the_cpu_runs_is_told_also_where_the_gpu_s_records_are_missing(laun
         trace.call(710 + 300 * number, 750 + 300 * number, "cudaLaunchKernel")
     trace.call(9_720, 9_990, "cudaMemcpyAsync") if launches else None
     said = told(trace)
-    lost = "The GPU's records are missing, and only the CPU's are here: 70 % in aten::normal_"
+    lost = "The GPU's records are missing, only the CPU's are here: 70 % in aten::normal_"
     assert (said.title == lost) is bool(launches)
     assert "70 % in aten::normal_" in said.explanation
     assert ("Calls to the driver are part of this: cudaLaunchKernel (12 %)" in said.explanation) is bool(

@@ -7,7 +7,7 @@ import pytest
 from rules.findings.base import Category, Finding
 from tests.rules.builder import TinyTrace, found
 
-SAME, LONGER = "The same kernels take longer in some steps", "Step times vary widely"
+SAME, LONGER = "The same kernels run slower in some steps", "Step times vary widely"
 
 
 def uneven(slow: tuple[str, ...], blocks: tuple[int, int]) -> Finding:
