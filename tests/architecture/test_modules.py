@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tokenize
 from pathlib import Path
 
 PACKAGES = ("stallscope", "viewer", "parsers", "rules", "resources")
@@ -25,11 +26,17 @@ def test_no_module_is_too_long(repository: Path) -> None:
     assert {name: lines for name, lines in lengths.items() if lines > MAX_MODULE_LINES} == {}
 
 
+def first_words(module: Path) -> str:
+    """The text that a module begins with; "" where it begins with anything else."""
+    with tokenize.open(module) as text:
+        tokens = tokenize.generate_tokens(text.readline)
+        first = next(each for each in tokens if each.type not in (tokenize.COMMENT, tokenize.NL))
+    return str(ast.literal_eval(first.string)).strip() if first.type == tokenize.STRING else ""
+
+
 def test_every_module_says_what_it_holds(repository: Path) -> None:
     silent = [
-        str(file.relative_to(repository))
-        for file in program_modules(repository)
-        if not (ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "").strip()
+        str(file.relative_to(repository)) for file in program_modules(repository) if not first_words(file)
     ]
     assert silent == []
 

@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 
 import resources
-from parsers import open_trace
-from parsers.model import EventKind, LaneKind, Progress
+from parsers.model import EventKind, LaneKind
 from rules import diagnosis_of
 from rules.analysis.analysis import Analysis
+from tests.opened import analysed, diagnosed
 from viewer.reports.diagnosis_report import as_html
 from viewer.reports.json_report import as_json
 from viewer.reports.text_report import as_text
@@ -155,8 +155,8 @@ def test_the_json_has_the_form_that_its_schema_describes(fixtures: Path) -> None
     check = jsonschema.Draft202012Validator(schema)
     check.check_schema(schema)
     for files in FORMS:
-        analysis = Analysis(open_trace([fixtures / file for file in files], Progress()))
-        diagnosis = diagnosis_of(analysis)
+        paths = [fixtures / file for file in files]
+        analysis, diagnosis = analysed(*paths), diagnosed(*paths)
         for all_tables in (False, True):
             told = as_json(analysis.trace, diagnosis, analysis, 2.0, all_tables=all_tables)
             written = json.loads(json.dumps(told, allow_nan=False))

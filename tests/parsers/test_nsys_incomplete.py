@@ -130,7 +130,10 @@ print({trace.lanes[lane].stream for lane in trace.events.lane[work].tolist()})
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions")
-@pytest.mark.parametrize("state", ["plain", "wal mode", "pending wal"])
+@pytest.mark.parametrize(
+    "state",
+    [*(pytest.param(each, marks=pytest.mark.thorough) for each in ("plain", "wal mode")), "pending wal"],
+)
 def test_exports_in_a_folder_that_only_its_owner_may_write(
     foreign: Path, repository: Path, state: str
 ) -> None:

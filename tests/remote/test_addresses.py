@@ -116,7 +116,7 @@ COMMANDS: dict[str, Callable[[Answers, str], str]] = {
     "reduce": of_reduce,
     "whatif": lambda answers, path: answers("whatif", "--json", path),
 }
-EVERY_DAY = ("diagnose", "query")
+EVERY_DAY = ("diagnose",)
 THOROUGH = pytest.mark.thorough
 
 

@@ -16,6 +16,7 @@ from viewer.appearance.tab_order import tell_roles
 from .every_window import WINDOWS, controls, opened, pages
 
 NAMELESS = (QAccessible.Role.NoRole, QAccessible.Role.Client, QAccessible.Role.Window)
+EVERY_DAY = ("timeline", "record", "open address", "preferences")
 AROUND = 4  # pixels beside a control where it may show that it has the focus
 
 
@@ -66,7 +67,9 @@ def by_tab(window: QWidget) -> Iterator[QWidget]:
     [("dark",), pytest.param(("light", "contrast"), marks=pytest.mark.thorough)],
     ids=lambda each: "-".join(each),
 )
-@pytest.mark.parametrize("name", WINDOWS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=() if each in EVERY_DAY else pytest.mark.thorough) for each in WINDOWS]
+)
 def test_every_control_has_a_name_and_a_role_is_reached_by_tab_and_shows_it(
     name: str, themes: tuple[str, ...], qapp: QApplication
 ) -> None:

@@ -60,10 +60,10 @@ Asked = Callable[..., tuple[int, str, str]]
     "words",
     [
         ("diagnose",),
-        ("diagnose", "--json"),
-        ("diagnose", "--tables"),
+        pytest.param(("diagnose", "--json"), marks=pytest.mark.thorough),
+        pytest.param(("diagnose", "--tables"), marks=pytest.mark.thorough),
         ("diagnose", "--fail-on", "high"),
-        ("whatif",),
+        pytest.param(("whatif",), marks=pytest.mark.thorough),
         ("whatif", "--json"),
     ],
 )
@@ -80,10 +80,10 @@ def test_the_second_answer_is_the_first_and_reads_nothing(
     "words",
     [
         ("--json",),
-        ("--tables",),
-        ("--cost-per-hour", "2"),
+        pytest.param(("--tables",), marks=pytest.mark.thorough),
+        pytest.param(("--cost-per-hour", "2"), marks=pytest.mark.thorough),
         ("--threshold", "least-share=5%"),
-        ("--fail-on", "low"),
+        pytest.param(("--fail-on", "low"), marks=pytest.mark.thorough),
     ],
 )
 def test_other_options_are_another_question(

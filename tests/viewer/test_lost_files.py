@@ -20,6 +20,7 @@ from PySide6.QtWidgets import QFileDialog, QLabel, QMessageBox
 from pytestqt.qtbot import QtBot
 
 import resources
+from tests.examples import one_of
 from tests.limits import room_in_a_file
 from tests.parsers.chrome.traces import Event, complete, kernel, launch, text_of
 from tests.parsers.nsys_exports import call, export
@@ -88,10 +89,10 @@ def cut_in_place(path: Path) -> None:
 @pytest.mark.parametrize(
     ("happens", "form"),
     [
-        (removed, "recording"),
-        (replaced_by_another, "exported"),
         (cut_in_place, "recording"),
-        (emptied, "exported"),
+        (replaced_by_another, "exported"),
+        pytest.param(removed, "recording", marks=pytest.mark.thorough),
+        pytest.param(emptied, "exported", marks=pytest.mark.thorough),
         pytest.param(removed, "exported", marks=pytest.mark.thorough),
         pytest.param(replaced_by_another, "recording", marks=pytest.mark.thorough),
         pytest.param(cut_in_place, "exported", marks=pytest.mark.thorough),
@@ -141,7 +142,7 @@ def test_a_pipe_that_is_opened_is_refused_and_nobody_waits_for_it(
     assert "not a regular file" in empty_window.banner.problem.text()
 
 
-@pytest.mark.parametrize(("packed", "part"), [(False, 60_000), (True, 60_000), (True, 0.9)])
+@pytest.mark.parametrize(("packed", "part"), one_of(3, [(True, 60_000), (False, 60_000), (True, 0.9)]))
 def test_a_file_that_is_cut_off_says_so_first_and_a_click_tells_what_is_missing(
     empty_window: MainWindow, qtbot: QtBot, tmp_path: Path, packed: bool, part: float
 ) -> None:
@@ -211,7 +212,7 @@ def test_a_bookmark_that_finds_the_disk_full_is_said_and_the_others_stay(
     assert [mark.title for mark in window.bookmarks.bookmarks] == ["kept before"]
 
 
-@pytest.mark.parametrize("happens", [removed, emptied, cut_in_place])
+@pytest.mark.parametrize("happens", one_of(3, [removed, emptied, cut_in_place]))
 def test_a_session_that_is_destroyed_under_the_window_is_said(
     empty_window: MainWindow, qtbot: QtBot, recording: Path, happens: Callable[[Path], None]
 ) -> None:

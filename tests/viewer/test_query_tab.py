@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -128,13 +129,14 @@ def test_the_process_that_answers_ends_with_the_recording(window: MainWindow, qt
     assert window.document.analysis is not None
     helper = answering(window.document.analysis)._helper
     assert helper is not None
-    process = helper.process
+    process, held = helper.process, weakref.ref(helper)
     assert process.poll() is None
     del helper
     window.document.clear()
 
     def has_ended() -> bool:
-        gc.collect()
+        if held() is not None:
+            gc.collect()
         return process.poll() is not None
 
     qtbot.waitUntil(has_ended)

@@ -44,7 +44,12 @@ def is_one_sentence(said: str) -> bool:
         (">&-", ["diagnose", SAMPLE], "standard output: It is closed"),
         pytest.param(">&-", ["--help"], "standard output: It is closed", marks=pytest.mark.thorough),
         ("<&-", ["diagnose", "-"], "standard input: It is closed"),
-        (">&- <&-", ["query", SAMPLE, "select 1", "--format", "json"], "standard output: It is closed"),
+        pytest.param(
+            ">&- <&-",
+            ["query", SAMPLE, "select 1", "--format", "json"],
+            "standard output: It is closed",
+            marks=pytest.mark.thorough,
+        ),
         (">/dev/full", ["diagnose", "--json", SAMPLE], "standard output: There is no space left"),
     ],
 )

@@ -13,6 +13,7 @@ from parsers import open_trace
 from parsers.model import Trace
 from parsers.storage import cache
 from parsers.storage.handover import CannotHandOver, hand_over, take_over
+from tests.examples import one_of
 from tests.parsers.traces import assert_same
 
 RECORDINGS = (
@@ -24,7 +25,7 @@ RECORDINGS = (
 )
 
 
-@pytest.mark.parametrize("name", RECORDINGS)
+@pytest.mark.parametrize("name", one_of(2, RECORDINGS))
 def test_a_trace_comes_over_with_all_that_can_be_seen_of_it(
     fixtures: Path, tmp_path: Path, name: str
 ) -> None:

@@ -117,6 +117,7 @@ def test_cancelling_then_goes_back_to_what_was_open(
     assert not is_alive(started[0].number)
 
 
+@pytest.mark.thorough
 def test_cancelling_with_nothing_open_before_goes_back_to_the_start_page(
     make_window: Callable[..., MainWindow],
     qtbot: QtBot,
@@ -168,6 +169,7 @@ def test_an_analysis_whose_process_was_ended_is_told_and_is_no_mistake_of_the_pr
     assert window.document.trace is not None
 
 
+@pytest.mark.thorough
 def test_a_newer_file_replaces_one_that_is_being_read(
     window: MainWindow,
     qtbot: QtBot,
@@ -189,6 +191,7 @@ def test_a_newer_file_replaces_one_that_is_being_read(
     qtbot.waitUntil(lambda: not is_alive(started[0].number))
 
 
+@pytest.mark.thorough
 def test_a_view_that_was_gone_to_meanwhile_stays(
     window: MainWindow, qtbot: QtBot, recording: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,6 +255,7 @@ def test_a_preview_that_fails_is_left_out(
     assert window.document.diagnosis is not None
 
 
+@pytest.mark.thorough
 def test_a_process_that_cannot_be_started_is_no_reason_to_fail(
     window: MainWindow, qtbot: QtBot, recording: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,6 +281,7 @@ def test_closing_the_window_ends_the_process(
     assert not is_alive(started[0].number)
 
 
+@pytest.mark.thorough
 def test_arguments_are_still_fetched_from_the_file(window: MainWindow, qtbot: QtBot, recording: Path) -> None:
     window.open([recording])
     wait_until_ready(qtbot, window)

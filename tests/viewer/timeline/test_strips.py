@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import IdleTable
 from rules.analysis.steps.analysed_time import AnalysedTime
 from rules.terms import Culprit, CulpritKind
-from tests.examples import examples
+from tests.examples import examples, one_of
 from viewer.timeline.canvas import LaneCanvas
 from viewer.timeline.frame import FramePainter, Options
 from viewer.timeline.geometry.columns import Columns, Grid, columns, grid
@@ -327,8 +328,7 @@ def painted(canvas: LaneCanvas, painter: FramePainter, ratio: float) -> QImage:
     return painter.paint(*arguments).copy()
 
 
-@pytest.mark.parametrize("ratio", [1.0, 1.5, 2.0])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("ratio", "seed"), one_of(4, itertools.product((1.0, 1.5, 2.0), range(3))))
 def test_a_frame_of_a_moving_view_equals_a_frame_painted_anew(
     busy_view: TimelineView, ratio: float, seed: int
 ) -> None:
