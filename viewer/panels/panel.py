@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from viewer.panels.tables.table_view import TableView
     from viewer.query.explained import Behind
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -166,6 +167,11 @@ class Panel(QWidget):
             return work()
 
         self.document.jobs.ask(f"panel {self.title}", run, answer, in_turn=True)
+
+    def compute_of(self, subject: S | None, work: Callable[[S], T], answer: Callable[[T], None]) -> None:
+        """``compute`` of the open recording or its analysis; nothing where there is none."""
+        if subject is not None:
+            self.compute(lambda: work(subject), answer)
 
     def select_event_of(self, table: TableView, row: int) -> None:
         """Select the event that a row stands for: its column ``event``."""

@@ -17,6 +17,7 @@ from viewer.panels.tables.table_view import TableView
 from viewer.timeline.selection import Moment
 
 if TYPE_CHECKING:
+    from rules.analysis.analysis import Analysis
     from rules.memory.summary import MemorySummary
     from viewer.panels.charts.segments import SegmentBars
     from viewer.query.explained import Behind
@@ -131,17 +132,13 @@ class AllocationsPanel(Panel):
         return summary.peak_at if summary is not None else 0
 
     def refresh(self) -> None:
-        analysis = self.document.analysis
-        if analysis is None:
-            return
-
-        def work() -> tuple[MemorySummary, ...]:
+        def work(analysis: Analysis) -> tuple[MemorySummary, ...]:
             from rules.memory.summary import memory_of
 
             found = [each for each in memory_of(analysis) if each.account is not None]
             return tuple(sorted(found, key=lambda each: -each.peak_allocated))
 
-        self.compute(work, self._take)
+        self.compute_of(self.document.analysis, work, self._take)
 
     def _take(self, summaries: tuple[MemorySummary, ...]) -> None:
         if self.document.trace is None:

@@ -10,6 +10,7 @@ from viewer.panels.table_panel import TablePanel
 from viewer.panels.tables.table_model import Column, Show
 
 if TYPE_CHECKING:
+    from rules.analysis.analysis import Analysis
     from rules.replay.critical_path import CriticalPath
     from viewer.panels.tables.table_view import TableView
     from viewer.query.explained import Behind
@@ -50,18 +51,14 @@ class CriticalPathPanel(TablePanel):
         return plan is not None and not plan.reason
 
     def refresh(self) -> None:
-        analysis = self.document.analysis
-        if analysis is None:
-            return
-
-        def work() -> tuple[CriticalPath, list[PathRow]]:
+        def work(analysis: Analysis) -> tuple[CriticalPath, list[PathRow]]:
             from rules.replay.critical_path import critical_path_of
             from viewer.statistics.what_if import path_rows
 
             path = critical_path_of(analysis)
             return path, path_rows(analysis, path)
 
-        self.compute(work, self._show)
+        self.compute_of(self.document.analysis, work, self._show)
 
     def _show(self, found: tuple[CriticalPath, list[PathRow]]) -> None:
         import pandas as pd

@@ -17,6 +17,7 @@ from viewer.tables.summaries.gpu import KernelKinds, KernelSummary
 if TYPE_CHECKING:
     import pandas as pd
 
+    from rules.analysis.analysis import Analysis
     from rules.comparison.kernel_calls import CallsComparison
     from viewer.panels.kernel.kernel_pair import SideBySide
     from viewer.query.explained import Behind
@@ -88,14 +89,12 @@ class KernelsPanel(Panel):
         self._stack.setCurrentIndex(int(on))
 
     def refresh(self) -> None:
-        trace, analysis = self.document.trace, self.document.analysis
         t0, t1 = self.span
-        if trace is None or analysis is None:
-            return
 
-        def work() -> tuple[pd.DataFrame, pd.DataFrame]:
+        def work(analysis: Analysis) -> tuple[pd.DataFrame, pd.DataFrame]:
             from viewer.statistics.kernels import duration_counts, family_table, kernel_table, operations_in
 
+            trace = analysis.trace
             kernels = kernel_table(analysis, t0, t1)
             families = family_table(kernels)
             operations = operations_in(trace, t0, t1)
@@ -107,7 +106,7 @@ class KernelsPanel(Panel):
             ).tolist()
             return kernels, families
 
-        self.compute(work, self._show)
+        self.compute_of(self.document.analysis, work, self._show)
 
     def _show(self, tables: tuple[pd.DataFrame, pd.DataFrame]) -> None:
         self.by_name.set_frame(tables[0])

@@ -47,9 +47,8 @@ class _ByOperator(TablePanel):
         """The rows for [t0, t1), ns; off the GUI thread."""
 
     def refresh(self) -> None:
-        trace, span = self.document.trace, self.span
-        if trace is not None:
-            self.compute(lambda: self.frame(trace, *span), self.table.set_frame)
+        span = self.span
+        self.compute_of(self.document.trace, lambda trace: self.frame(trace, *span), self.table.set_frame)
 
 
 @tab

@@ -17,6 +17,7 @@ from viewer.statistics.rank_map import Measure, Order
 from viewer.tables.summaries.gpu import CollectiveSummary, RankSummary
 
 if TYPE_CHECKING:
+    from rules.analysis.analysis import Analysis
     from viewer.panels.tables.table_view import TableView
     from viewer.query.explained import Behind
     from viewer.statistics.ranks import RankTables
@@ -45,16 +46,12 @@ class _OfManyGpus(TablePanel):
         return analysis is not None and len(analysis.active_devices) > 1
 
     def refresh(self) -> None:
-        analysis = self.document.analysis
-        if analysis is None:
-            return
-
-        def work() -> RankTables:
+        def work(analysis: Analysis) -> RankTables:
             from viewer.statistics.ranks import rank_tables
 
             return rank_tables(analysis)
 
-        self.compute(work, self.show_tables)
+        self.compute_of(self.document.analysis, work, self.show_tables)
 
     @abstractmethod
     def show_tables(self, tables: RankTables) -> None:

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from parsers.model import F64, I64, Progress
+from parsers.model import F64, I64, Progress, Trace
 from parsers.model.results import REQUEST_LOG
 from parsers.model.units import NS_PER_MS, capital, duration, percent, three_digits
 from rules.analysis.inference.capacity import capacity_of
@@ -226,16 +226,12 @@ class ServingPanel(Panel):
         return bool(engine_steps.kept(trace)) or any(table.columns == REQUEST_LOG for table in trace.tables)
 
     def refresh(self) -> None:
-        trace = self.document.trace
-        if trace is None:
-            return
-
-        def work() -> ServingTables | None:
+        def work(trace: Trace) -> ServingTables | None:
             from viewer.statistics.serving import serving_tables
 
             return serving_tables(trace)
 
-        self.compute(work, self._show)
+        self.compute_of(self.document.trace, work, self._show)
 
     def _show(self, found: ServingTables | None) -> None:
         self._found, self._request = found, -1

@@ -81,9 +81,8 @@ class TrendPanel(Panel):
         return trace is not None and len(trace.gpu_operations) > 0 and History().path.exists()
 
     def refresh(self) -> None:
-        analysis, wanted = self.document.analysis, self.names.currentText()
-        if analysis is not None:
-            self.compute(lambda: _trend(analysis, wanted), self._show)
+        wanted = self.names.currentText()
+        self.compute_of(self.document.analysis, lambda analysis: _trend(analysis, wanted), self._show)
 
     def _show(self, trend: _Trend) -> None:
         self.names.clear()
@@ -199,13 +198,9 @@ class StepsPanel(TablePanel):
         )
 
     def refresh(self) -> None:
-        analysis = self.document.analysis
-        if analysis is None:
-            return
-
-        def work() -> pd.DataFrame:
+        def work(analysis: Analysis) -> pd.DataFrame:
             from viewer.statistics.steps import step_table
 
             return step_table(analysis)
 
-        self.compute(work, self.table.set_frame)
+        self.compute_of(self.document.analysis, work, self.table.set_frame)
