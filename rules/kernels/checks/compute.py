@@ -114,14 +114,7 @@ def pipe_utilisation(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
         category = Category.PIPE_SATURATED
     fired = not IDLE_PIPES_PERCENT <= busiest.percent < BUSY_PIPE_PERCENT
     yield KernelRuleResult(
-        "HighPipeUtilization",
-        "ComputeWorkloadAnalysis",
-        fired,
-        text,
-        category,
-        percent,
-        None if percent is None else False,
-        busiest.name,
+        "HighPipeUtilization", "ComputeWorkloadAnalysis", fired, text, category, percent, False, busiest.name
     )
 
 
@@ -142,13 +135,7 @@ def slow_pipe(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
     percent = (most - average) / most * compute if fired else None
     text = "Slow instructions hold the SMs up." if fired else "No slow pipe holds the SMs up."
     yield KernelRuleResult(
-        "SlowPipeLimiter",
-        "ComputeWorkloadAnalysis",
-        fired,
-        text,
-        Category.PIPE_SATURATED,
-        percent,
-        None if percent is None else True,
+        "SlowPipeLimiter", "ComputeWorkloadAnalysis", fired, text, Category.PIPE_SATURATED, percent
     )
 
 
@@ -171,15 +158,7 @@ def thread_divergence(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
         f"Of 32 threads of a warp {active:.1f} follow the same path and {executing:.1f} really execute,"
         " on average over all instructions."
     )
-    yield KernelRuleResult(
-        "ThreadDivergence",
-        "WarpStateStats",
-        fired,
-        text,
-        Category.DIVERGENCE,
-        percent,
-        None if percent is None else True,
-    )
+    yield KernelRuleResult("ThreadDivergence", "WarpStateStats", fired, text, Category.DIVERGENCE, percent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,18 +197,17 @@ def double_precision(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
     share32, share64 = single.share_of_peak or 0.0, double.share_of_peak or 0.0
     fired = share32 < FP32_SHARE and share64 > FP64_SHARE
     percent: float | None = None
-    is_global: bool | None = None
+    pipe = pipe_percent(kernel, "fp64")
     if fired:
         wanted = double.operations / (max(single.operations, 0.0) + double.operations)
         saved = max(0.0, 1 - double.peak / single.peak)
-        pipe = pipe_percent(kernel, "fp64")
-        percent, is_global = wanted * saved * (100.0 if pipe is None else pipe), pipe is not None
+        percent = wanted * saved * (100.0 if pipe is None else pipe)
     text = (
         f"The kernel reaches {100 * share32:.0f} % of the FP32 peak and {100 * share64:.0f} % of the FP64 peak,"
         f" which is {single.peak / double.peak:.0f} times lower on this GPU."
     )
     yield KernelRuleResult(
-        "SOLFPRoofline", "SpeedOfLight_RooflineChart", fired, text, Category.FP64, percent, is_global
+        "SOLFPRoofline", "SpeedOfLight_RooflineChart", fired, text, Category.FP64, percent, pipe is not None
     )
 
 
@@ -264,7 +242,7 @@ def unfused_arithmetic(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
                 " multiplications: pairs of them could run as one fused multiply-add."
             )
             yield KernelRuleResult(
-                "FPInstructions", "InstructionStats", True, text, None, share * busy, True, f"FP{bits}"
+                "FPInstructions", "InstructionStats", True, text, None, share * busy, subject=f"FP{bits}"
             )
     if looked and not fired:
         text = "Nearly all floating-point arithmetic is fused, or there is none."

@@ -75,7 +75,7 @@ def stored_results(kernel: KernelProfile, computed: Collection[str]) -> Iterator
             stored.text,
             _category(stored, subject),
             stored.speedup_percent,
-            stored.speedup_is_global,
+            bool(stored.speedup_is_global),
             subject,
         )
 

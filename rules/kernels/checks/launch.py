@@ -47,9 +47,8 @@ def launch_configuration(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
 
 
 def _fault(text: str, category: Category, percent: float | None, subject: str) -> KernelRuleResult:
-    is_global = None if percent is None else True
     return KernelRuleResult(
-        "LaunchConfiguration", "LaunchStats", True, text, category, percent, is_global, subject
+        "LaunchConfiguration", "LaunchStats", True, text, category, percent, subject=subject
     )
 
 
@@ -137,8 +136,7 @@ def workload_imbalance(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
                 text,
                 Category.IMBALANCE,
                 percent,
-                True,
-                shown,
+                subject=shown,
             )
     if looked and not fired:
         text = "SMs, caches and memory channels got about equal work."

@@ -83,8 +83,7 @@ def shared_memory_conflicts(kernel: KernelProfile) -> Iterator[KernelRuleResult]
             text,
             Category.BANK_CONFLICTS,
             None if throughput is None else share * throughput,
-            None if throughput is None else True,
-            shown,
+            subject=shown,
         )
     if looked and not fired:
         text = "Shared memory is accessed with few bank conflicts, or not at all."
@@ -165,8 +164,7 @@ def cache_access_pattern(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
             text,
             Category.UNCOALESCED_ACCESS if each.space == "global" else Category.LOCAL_MEMORY,
             each.percent,
-            True,
-            f"{each.space} {shown}",
+            subject=f"{each.space} {shown}",
         )
     if not wasteful:
         text = "Every sector that is moved is used in full."
@@ -230,9 +228,7 @@ def _excess(
         text = text.format(total=total, ideal=ideal, share=100.0 * excess / total)
     else:
         text = "The addresses of each warp lie as closely together as they can."
-    yield KernelRuleResult(
-        rule, "SourceCounters", fired, text, category, percent, None if percent is None else True
-    )
+    yield KernelRuleResult(rule, "SourceCounters", fired, text, category, percent)
 
 
 @check
@@ -264,8 +260,7 @@ def memory_beyond_the_gpu(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
             f"{100 * share:.0f} % of the L2 misses go to {shown}, over a link much slower than the GPU's memory.",
             Category.MEMORY_BOUND,
             percent,
-            None if percent is None else True,
-            shown,
+            subject=shown,
         )
 
 

@@ -82,7 +82,7 @@ def theoretical_occupancy(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
     share = possible / most
     fired = share < LOW_THEORETICAL_SHARE
     named = limiters(kernel)
-    percent, is_global = capped(kernel, 1 - share) if fired else (None, None)
+    percent, is_global = capped(kernel, 1 - share) if fired else (None, True)
     text = f"The launch lets a scheduler hold {possible:.0f} of {most:.0f} warps ({100 * share:.0f} %)."
     if fired and named:
         text += f" What limits it: {' and '.join(named)}; {'; '.join(raised_limit(each) for each in named)}."
@@ -106,7 +106,7 @@ def achieved_occupancy(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
         return
     possible, achieved = measured[0], min(measured[1], 100.0)
     fired = possible - achieved > FAR_FROM_THEORETICAL_POINTS
-    percent, is_global = capped(kernel, (possible - achieved) / possible) if fired else (None, None)
+    percent, is_global = capped(kernel, (possible - achieved) / possible) if fired else (None, True)
     text = f"The SMs held {achieved:.0f} % of their warps on average; the launch allows {possible:.0f} %."
     if fired:
         text += " Blocks ended early or unevenly, came too slowly, or were too few."

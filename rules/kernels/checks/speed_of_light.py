@@ -25,7 +25,7 @@ class KernelRuleResult:
     text: str
     category: Category | None = None
     speedup_percent: float | None = None
-    speedup_is_global: bool | None = None
+    speedup_is_global: bool = True
     subject: str = ""
 
     @property

@@ -118,7 +118,7 @@ def issue_slots(kernel: KernelProfile) -> Iterator[KernelRuleResult]:
         text,
         Category.LATENCY_BOUND,
         None if saving is None else 100.0 * saving,
-        None if saving is None else False,
+        False,
     )
 
 
