@@ -7,6 +7,7 @@ import re
 from parsers.model.late import regex
 from rules.analysis.names.regions import is_collection
 from rules.analysis.stretches.library_calls import is_sleep
+from rules.remedies.clocks import LOG_CLOCKS
 from rules.remedies.compiling import COMPILE_ONCE
 from rules.remedies.launching import FUSED_OPTIMIZER
 from rules.remedies.remedy import Remedy, remedy
@@ -115,6 +116,7 @@ SLOWED_GPU = remedy(
         "drop."
     ),
     "Record it again, alone on the GPU, after a few more steps of warm-up.",
+    code=LOG_CLOCKS,
 )
 GROWING_STEPS = remedy(
     "If the program tries one size after another, record one size alone: its steps can be compared.",
