@@ -123,8 +123,16 @@ What makes it more or less
         categories = (Category.MEMORY_BOUND_KERNELS, *((Category.LAUNCH_BOUND,) if launching else ()))
         has_model = program not in (Audience.NATIVE, Audience.ARRAYS)
         change = "Compile the model" if has_model else "Fuse neighbouring kernels"
+        waits = launching and replay.usual_ns - busy > share * busy * saved
+        of_a_step = max(replay.steps * len(replay.spans), 1)
+        joined, launched = (np.count_nonzero(each) / of_a_step for each in (fusable, device.meeting < 0))
+        why = (
+            f"the GPU waits for launches, and {joined:,.0f} of {launched:,.0f} {replay.in_step} can be joined"
+            if waits
+            else f"{percent(share)} of the GPU's time only moves memory"
+        )
         yield Proposal(
-            title=f"{change}: {percent(share)} of the GPU's time only moves memory{mostly}",
+            title=f"{change}: {why}{mostly}",
             categories=categories,
             culprit=f"{Family(int(np.bincount(family[fusable], device.duration[fusable]).argmax())).label} kernels",
             remedy=fused_kernels(analysis.trace),

@@ -208,6 +208,14 @@ def test_blocks_of_launches_with_a_setting_are_not_told_as_those_of_the_control(
     assert [each.trial is not None for each in of_control].count(True) == 1
 
 
+@pytest.mark.parametrize(("seconds", "each"), [(6.6, (60 - 6.6) / 4), (59.0, 1.0)])
+def test_each_launch_of_a_start_has_its_part_of_the_time_that_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, each: float
+) -> None:
+    _, orders, _ = run(tmp_path, monkeypatch, lasting(usual({}), seconds), "num-workers")
+    assert {round(order.seconds, 3) for order in orders[1:]} == {round(each, 3)}
+
+
 @pytest.mark.parametrize(("seconds", "turns"), [(6.6, "ABBABAAB"), (6.7, "ABBA")])
 def test_a_close_start_gets_twice_the_launches_where_there_is_time_for_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, turns: str

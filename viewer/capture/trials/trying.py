@@ -18,7 +18,7 @@ from viewer.capture.request import CaptureRequest
 from viewer.capture.torch_runner.stallscope_recorder.trials.driver import LOSSES
 from viewer.capture.torch_runner.stallscope_recorder.trials.schedule import CONTROL, TOGETHER, USUAL_WINNERS
 from viewer.capture.trials.account import Account, block_of, joined
-from viewer.capture.trials.alternation import BASELINES, Alternation, Setting, UnchangedRuns
+from viewer.capture.trials.alternation import BASELINES, MIN_LAUNCHES, Alternation, Setting, UnchangedRuns
 from viewer.capture.trials.choice import choice_of, starts_after
 from viewer.capture.trials.launch import SKIP, Launched, Launcher, Order
 from viewer.capture.trials.relaunching import Plan, ended_early, plan_of, too_few_steps
@@ -249,7 +249,8 @@ class Trying:
         starts = starts_after(self._choice, ceilings[Verdict.PROVED], ceilings[Verdict.NO_DIFFERENCE])
         if not starts:
             return []
-        order = Order(steps=self._steps, skip=self._skip, seconds=self._wish.seconds)
+        each_of_them = max((self._deadline - time.monotonic()) / MIN_LAUNCHES, 1.0)
+        order = Order(steps=self._steps, skip=self._skip, seconds=each_of_them)
         alternation = Alternation(
             self._launcher, order, self._unchanged, self._have_time_for, self._say_launch
         )
