@@ -21,6 +21,11 @@ _BEGINNINGS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
         (rb"\x04\x22\x4d\x18", "This file is compressed with LZ4.", _UNPACK),
         (re.escape(GZIP), "This file is compressed twice.", "Unpack it once and open what is in it."),
         (re.escape(ZSTD), "This file is compressed twice.", "Unpack it once and open what is in it."),
+        (
+            rb"\[\[1\d{15}(?:\d{3})?(?:\.\d+)?,\s*1\d{15}",
+            "This is the memory timeline of torch.profiler: memory by the kind of tensor, but not what ran.",
+            "Open the trace of that run (export_chrome_trace) or a memory snapshot (torch.cuda.memory._dump_snapshot).",
+        ),
         (rb"PAR1", "This is a table in Parquet form, not a recording that Stallscope knows.", _AS_SQLITE),
         (rb"ARROW1\0", "This is a table in Arrow form, not a recording that Stallscope knows.", _AS_SQLITE),
         (rb"\x89HDF\r\n\x1a\n", "This is an HDF5 file, not a recording that Stallscope knows.", _AS_SQLITE),
