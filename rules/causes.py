@@ -329,10 +329,11 @@ _KEYS = {Family.COPY: "copy", Family.COLLECTIVE: "communication"}
 def _told_as(finding: Finding, share: float, scale: float, time: StepTime) -> Finding:
     share = min(share, 1.0)
     amount = finding.headline.amount
+    differs = percent(share) != percent(finding.share)
     if isinstance(amount, Part):
-        amount = replace(amount, share=min(amount.share * scale, 1.0))
+        amount = replace(amount, share=min(amount.share * scale, 1.0), without_profiler=differs)
     account = finding.account
-    if percent(share) != percent(finding.share):
+    if differs:
         told = _of_time(amount, share, time, finding.window_ns)
         account = account + f" Without the profiler it is {told}."
     by_share = finding.severity is severity_of(finding.ceiling_ns, finding.window_ns)
@@ -372,7 +373,9 @@ def with_recorder(finding: Finding, times: Mapping[int, StepTime]) -> Finding:
     scale = 1.0 - time.recorder_share
     amount = finding.headline.amount
     if isinstance(amount, Part):
-        amount = replace(amount, share=amount.share * scale, with_delays=amount.with_delays * scale)
+        amount = replace(
+            amount, share=amount.share * scale, with_delays=amount.with_delays * scale, without_profiler=False
+        )
     return replace(
         finding,
         usual_share=finding.share * scale,

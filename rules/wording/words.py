@@ -205,13 +205,15 @@ def _parts(words: Words) -> tuple[str | Term, ...]:
 class Part:
     """A part of the analysed time; of ``steps`` steady steps, ``few`` hold it (0: many share it).
 
-    ``with_delays`` is that part with what it delays, 0 where that is no more.
+    ``with_delays`` is that part with what it delays, 0 where that is no more; ``without_profiler`` says that it is a
+    part of the time without what the profiler took.
     """
 
     share: float
     steps: int
     few: int = 0
     with_delays: float = 0.0
+    without_profiler: bool = False
 
     @property
     def is_of_a_step(self) -> bool:
@@ -226,7 +228,8 @@ class Part:
         if self.few:
             return f"{percent(self.share)} of the time, in {self.few} of {self.steps} steps"
         if not self.steps:
-            return f"{percent(self.share)} of the recorded time{self._delays}"
+            whole = "of the recorded time" if not self.without_profiler else "without the profiler"
+            return f"{percent(self.share)} {whole}{self._delays}"
         return f"{percent(self.share)} of {'every' if self.steps > 1 else 'the'} step{self._delays}"
 
     @property

@@ -317,7 +317,7 @@ def test_all_shares_are_those_of_a_step_without_the_recorder(analysis: Analysis)
     without = f"{part_of_steps(found.share * time.length_ns, time.length_ns, 1)} ({percent(found.share)})"
     assert found.explanation.endswith(f"Without the profiler it is {without}.")
     assert found.recorded_share == pytest.approx(0.4)
-    # steps are shorter than the usual one
+    assert found.headline.amount == Part(found.share, 6, without_profiler=True)
     short = replace(launching, ceiling_ns=0.04 * whole, window_ns=whole // 10)
     (found,) = in_order(analysis, Plan(replay_of(analysis)), [short]).findings
     assert found.explanation.endswith(f"Without the profiler it is {percent(found.share)} of the time.")

@@ -181,3 +181,16 @@ def test_the_words_fit_a_recording() -> None:
     plan, diagnosis = make_plan(analysis), diagnosis_of(analysis)
     assert first_step(plan, diagnosis).startswith("Do this first, ")
     assert gain(diagnosis.findings[0], plan).startswith("about ")
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        (Part(0.54, 0), "54 % of the recorded time"),
+        (Part(0.54, 0, without_profiler=True), "54 % without the profiler"),
+        (Part(0.19, 0, 0, 0.25, without_profiler=True), "19 % without the profiler, 25 % with delays"),
+        (Part(0.54, 5, without_profiler=True), "54 % of every step"),
+    ],
+)
+def test_a_part_of_what_the_profiler_left_is_not_one_of_all_that_was_recorded(part: Part, said: str) -> None:
+    assert str(part) == said
