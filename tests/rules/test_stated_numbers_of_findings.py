@@ -47,7 +47,7 @@ def test_what_a_loop_computes_is_told_from_a_tenth_of_its_time_on(
     analysis = Analysis(steps(4, 1_000, body).build())
     time = cpu_time(analysis)
     assert time is not None
-    loop = SimpleNamespace(times=20, operators=time.operators[:20], start=0, end=1_000_000)
+    loop = SimpleNamespace(times=20, operators=time.operators[:20], start=0, end=1_000_000, own_weights=False)
     found = SimpleNamespace(share=0.5, computes=computes, steps=4, loops=[loop])
     monkeypatch.setattr(cpu_many_operators, "item_loops", lambda *_: found)
     (finding,) = cpu_many_operators.CpuItemLoop().of_steps(analysis, time)
