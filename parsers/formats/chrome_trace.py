@@ -43,7 +43,7 @@ class ChromeTrace(Parser):
         ".pt.trace.json.gz": "application/x-pytorch-trace-gzip",
     }
     priority = 80
-    version = 22
+    version = 23
 
     def recognises(self, source: Source) -> bool:
         return _JSON_START.match(source.head) is not None

@@ -46,6 +46,7 @@ class Attribute(Enum):
     CALLED_FROM = "called_from"  # TEXT "file:line" of the user's code
     NVTX_DOMAIN = "nvtx_domain"  # TEXT
     STEP_NUMBER = "step_number"  # of an annotation that says so
+    IS_EAGER = "is_eager"  # of TensorFlow's operators, which alone say so
 
 
 TEXT_ATTRIBUTES = frozenset(

@@ -49,6 +49,7 @@ _RUNTIME = regex(
     r"Prepare|Release|Acquire|Run|Execute|Launch|Enqueue)[A-Z ][\w ]*(\[.*\])?$|"
     r"shard_args$|Then[A-Z]\w+|Allocate\w*$|[a-z][a-z0-9_-]*\.\d+$|custom-call|BufferFromHost|Transpose|ToLiteral|PythonRefManager|"
     r"(backend_)?compile\w*$|(trace|lower)_\w+$|RecordUsage$|MakeOutputBuffers$|\w+_fusion(_\d+)?$|Executor[A-Z]\w+$|"
+    r"Eager\w{0,40}(Execute|Copy)\w{0,40}(:.*| \d+)?$|TFE_\w+$|"
     r"RemoteCall\w*(:.*)?$|FunctionRun$|_(Host)?(Send|Recv|send_.*)$|_(Arg|Retval)$|Prefetch(Produce|Consume)$"
 )
 

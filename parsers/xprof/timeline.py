@@ -243,6 +243,8 @@ class PlaneTimeline:
         table = host_events([plane.event_names[key] for key in keys], self._operations)
         place = np.minimum(np.searchsorted(keys, plane.kind), max(len(keys) - 1, 0))
         kinds = table[place] if len(keys) else np.zeros(len(plane.kind), np.uint8)
+        if not self._operations:
+            kinds[plane.numbers("is_eager")[0]] = HostEvent.OPERATOR
         kinds[plane.numbers("correlation_id")[0]] = HostEvent.CALL
         return kinds
 

@@ -211,15 +211,15 @@ def _headline(
     around: tuple[Total, ...],
     own: tuple[OwnCode, ...],
 ) -> str:
-    name = shortened(_named(first.name), MAX_NAME)
+    name = _in_title(first.name)
     if imports >= MAJORITY:
         return f"{percent(imports)} of the program's time is in importing modules"
     if own:
-        place = _named(own[0].name)
-        place = place if len(place) <= MAX_NAME else shortened(frame_parts(own[0].name)[0], MAX_NAME)
-        return f"{percent(own[0].share)} of {_WHOSE[main.of]} is in {place}{_mostly_in(own[0])}"
+        return (
+            f"{percent(own[0].share)} of {_WHOSE[main.of]} is in {_in_title(own[0].name)}{_mostly_in(own[0])}"
+        )
     if around:
-        inner = shortened(_named(around[0].name), MAX_NAME)
+        inner = _in_title(around[0].name)
         return f"{percent(around[0].share)} of {_WHOSE[main.of]} is in {inner}, with what it calls"
     if _leaves_out(main, first):
         return f"The rows that were printed hold {percent(main.printed)} of {_WHOSE[main.of]}"
@@ -291,6 +291,12 @@ def _told(row: Total, timed: bool) -> str:
     calls += f", {duration(row.longest)} of it in one" if row.is_one_call else ""
     time = f" ({duration(row.ns)}{calls})" if timed else ""
     return f"{percent(row.share)} in {shortened(_named(row.name), 60)}{time}"
+
+
+def _in_title(name: str) -> str:
+    """A long function without its file."""
+    place, found = _named(name), _WITH_FILE.fullmatch(name)
+    return shortened(found[1] if found and len(place) > MAX_NAME else place, MAX_NAME)
 
 
 def _named(name: str) -> str:

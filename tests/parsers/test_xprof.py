@@ -54,7 +54,7 @@ STATS = {
     5: "convolution",
     6: "device_vendor",
 }
-STATS |= {7: "core_count", 8: "memcpy_details", 9: "gpu_device_name"}
+STATS |= {7: "core_count", 8: "memcpy_details", 9: "gpu_device_name", 10: "is_eager"}
 
 
 def plane(
@@ -257,3 +257,23 @@ def test_xprof_lanes_are_named_after_their_threads(trace: Trace) -> None:
     assert {
         (lane.kind, lane.name) for lane in trace.lanes if lane.kind in (LaneKind.PYTHON, LaneKind.CUDA_API)
     } == {(LaneKind.PYTHON, "python3 Python"), (LaneKind.CUDA_API, "python3 calls")}
+
+
+@pytest.mark.parametrize("has_gpu", [False, True])
+def test_operators_of_tensorflow_are_work_of_a_cpu_that_has_no_gpu(has_gpu: bool, tmp_path: Path) -> None:
+    dispatching = line("python3", event(1, 0, 200), event(2, 1, 190))
+    computing = line("tf_Compute", event(3, 5, 100, stat(10, 0)), event(4, 110, 40), number=2)
+    names = {1: "train_step", 2: "EagerKernelExecute 0", 3: "MatMul", 4: "ExecutorState::Process"}
+    planes = [plane("/host:CPU", [dispatching, computing], names)]
+    if has_gpu:
+        stream = line("Stream #7(Compute)", event(1, 50, 30, stat(1, 11)))
+        planes.insert(0, plane("/device:GPU:0", [stream], {1: "gemm"}))
+    (tmp_path / "host.xplane.pb").write_bytes(message(*planes))
+    trace = open_trace([tmp_path / "host.xplane.pb"])
+    kinds = {
+        trace.strings[name]: EventKind(kind)
+        for name, kind in zip(trace.events.name.tolist(), trace.events.kind.tolist(), strict=True)
+    }
+    assert kinds["MatMul"] is (EventKind.REGION if has_gpu else EventKind.CPU_OP)
+    assert kinds["EagerKernelExecute 0"] is EventKind.OTHER
+    assert kinds["train_step"] is EventKind.REGION

@@ -20,6 +20,7 @@ _STEPS = "Steps"
 def claim_host_events(columns: Columns, names: Names, strings: list[str], table: Table) -> None:
     """Move the events of host threads to the lanes that their names and arguments tell, and steps to theirs.
 
+    TensorFlow's operators are work of the CPU where no device has any; elsewhere most of them start that of a device.
     ``strings`` gets the names of frames and steps as the other recorders write them.
     """
     tracks = list(columns.tracks)
@@ -42,6 +43,9 @@ def claim_host_events(columns: Columns, names: Names, strings: list[str], table:
     kinds = host_events([strings[name] for name in distinct.tolist()], operations)[which]
     is_call = np.isin(mine, _having(table, Attribute.CORRELATION))
     kinds[is_call] = HostEvent.CALL
+    of_tensorflow, _ = table.attributes.pop(Attribute.IS_EAGER, (np.empty(0, np.int64), None))
+    if not operations:
+        kinds[np.isin(mine, of_tensorflow)] = HostEvent.OPERATOR
     _give_back_calls(table, mine, kinds, is_call)
     for kind, (lane, event_kind) in PLACES.items():
         _move(columns, table, mine[kinds == kind], lane, event_kind)

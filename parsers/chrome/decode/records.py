@@ -62,6 +62,7 @@ class Arguments(OperatorArguments, gc=False):
     correlation_of_nsys: Number = msgspec.field(name="correlationId", default=None)
     registers_of_nsys: Number = msgspec.field(name="registersPerThread", default=None)
     step_num: Number = None
+    is_eager: Number = None
     kernel_details: Any = None
     memcpy_details: Any = None
     name: Any = None

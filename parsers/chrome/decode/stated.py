@@ -94,6 +94,7 @@ class Stated:
         """Of events of XProf, which says the same in other words."""
         self._integers(Attribute.CORRELATION, numbers, [each.correlation_id for each in arguments])
         self._integers(Attribute.STEP_NUMBER, numbers, [each.step_num for each in arguments])
+        self._integers(Attribute.IS_EAGER, numbers, [each.is_eager for each in arguments])
         details = [details_of(each.kernel_details, each.memcpy_details) for each in arguments]
         if any(each is not NO_DETAILS for each in details):
             self._integers(Attribute.REGISTERS, numbers, [each.registers for each in details])

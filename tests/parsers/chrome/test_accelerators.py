@@ -348,3 +348,22 @@ def test_attention_and_collectives_of_a_tpu_are_known_by_numbered_names(tmp_path
 def test_what_xla_s_threads_repeat_of_a_gpu_s_streams_is_no_work_of_its_own(tmp_path: Path) -> None:
     trace = opened(tmp_path, text_of(_of_a_tpu("GPU")))
     assert len(trace.gpu_operations) == 0
+
+
+@pytest.mark.parametrize("has_gpu", [False, True])
+def test_operators_of_tensorflow_are_work_of_a_cpu_that_has_no_gpu(has_gpu: bool, tmp_path: Path) -> None:
+    events = [
+        {"ph": "M", "pid": 9, "name": "process_name", "args": {"name": "/host:CPU"}},
+        {"ph": "X", "pid": 9, "tid": 1, "name": "EagerKernelExecute 0", "ts": "1.000", "dur": 20},
+        {"ph": "X", "pid": 9, "tid": 2, "name": "MatMul", "ts": "2.000", "dur": 9, "args": {"is_eager": "0"}},
+        {"ph": "X", "pid": 9, "tid": 2, "name": "my_range", "ts": "12.000", "dur": 3},
+    ]
+    trace = opened(tmp_path, text_of(events + (_of_a_tpu("TPU") if has_gpu else [])))
+    kinds = {
+        trace.strings[name]: EventKind(kind)
+        for name, kind in zip(trace.events.name.tolist(), trace.events.kind.tolist(), strict=True)
+    }
+    assert kinds["MatMul"] is (EventKind.REGION if has_gpu else EventKind.CPU_OP)
+    assert kinds["EagerKernelExecute 0"] is EventKind.OTHER
+    assert kinds["my_range"] is EventKind.REGION
+    assert Attribute.IS_EAGER not in trace.attributes
