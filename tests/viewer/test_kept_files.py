@@ -23,7 +23,7 @@ from viewer.user_data import own_questions, recent
 from viewer.user_data.history import Entry, History, Series
 from viewer.user_data.preferences import Preferences
 from viewer.user_data.session import Session, SessionError
-from viewer.user_data.storage import data_folder
+from viewer.user_data.storage import data_folder, write_text
 
 YEAR_S = 365 * 86_400.0
 
@@ -145,6 +145,15 @@ def changed(path: Path, *statements: str) -> bytes:
             database.execute(statement)
     database.close()
     return path.read_bytes()
+
+
+def test_what_the_program_keeps_for_itself_is_replaced_without_asking_what_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parsers.known_formats.looks_like", lambda _: pytest.fail("every parser was asked"))
+    for text in ("[]", "[1]"):
+        write_text(tmp_path / "recent.json", text)
+    assert (tmp_path / "recent.json").read_text() == "[1]"
 
 
 def test_a_session_of_a_newer_version_is_read_and_left_as_it_is() -> None:

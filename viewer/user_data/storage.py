@@ -38,14 +38,14 @@ def no_recording(_: Path) -> bool:
 
 def refuse_recordings(target: Path, may_replace: Callable[[Path], bool] = no_recording) -> None:
     """Raise ``RecordingThere`` for a recording, by its first bytes, unless ``may_replace`` says that it is our own."""
-    if not is_filled(target) or not target.is_file():
+    if not is_filled(target) or not target.is_file() or may_replace(target):
         return
     with target.open("rb") as file:
         if file.read(16).lower().startswith(_BEGINNINGS_OF_REPORTS):
             return
-    from parsers.known_formats import looks_like
+    from parsers.known_formats import looks_like  # loads every parser
 
-    if (what := looks_like(target)) and not may_replace(target):
+    if what := looks_like(target):
         raise RecordingThere(target, what)
 
 
