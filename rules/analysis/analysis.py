@@ -110,6 +110,7 @@ class Analysis:
         least = max(max(busy.values(), default=0) * ACTIVE_SHARE, 1)
         return tuple([device for device in ran if busy[device] >= least] or ran)
 
+    @derived_by
     def span(self, device: int) -> tuple[int, int]:
         """First start to last end of the device's operations; (0, 0) without any."""
         operations = self.trace.operations_of_device(device)

@@ -30,12 +30,13 @@ class Removal:
     def host_share(self, intervals: Intervals, span: int) -> float:
         """The part of what the CPU did in these intervals (ns) that is gone; 0 where nothing is replayed of it."""
         starts, ends = self._inside(intervals, span)
+        edges = np.concatenate((ends, starts))
         threads = np.flatnonzero(self.replay.host.span_of_thread == span).tolist()
         sums = np.zeros(2)
         for thread in threads:
             times, passed = self._by_thread[thread]
             for column in (0, 1):
-                at_end, at_start = (np.interp(each, times, passed[column]) for each in (ends, starts))
+                at_end, at_start = np.split(np.interp(edges, times, passed[column]), 2)
                 sums[column] += float((at_end - at_start).sum())
         return float(sums[0] / sums[1]) if sums[1] > 0 else 0.0
 

@@ -139,7 +139,7 @@ def _part(analysis: Analysis, span: Span, members: tuple[int, ...]) -> _Part:
     outer = end > reach
     calls, start, end, reach = calls[outer], start[outer], end[outer], reach[outer]
     edges = np.concatenate(([span.start], start, [span.end]))
-    columns = [_begun(analysis, span, members, kinds, edges) for kinds in _WRITTEN]
+    columns = _begun(analysis, span, members, edges)
     last = int(end[-1]) if len(end) else span.start
     return _Part(
         event=calls,
@@ -155,15 +155,15 @@ def _part(analysis: Analysis, span: Span, members: tuple[int, ...]) -> _Part:
     )
 
 
-def _begun(
-    analysis: Analysis, span: Span, members: tuple[int, ...], kinds: tuple[EventKind, ...], edges: I64
-) -> I64:
-    """How many events of these kinds began between each two ``edges``."""
+def _begun(analysis: Analysis, span: Span, members: tuple[int, ...], edges: I64) -> list[I64]:
+    """For each sort of what a recorder writes down, how many such events began between each two ``edges``."""
     table = analysis.trace.events
     events = np.concatenate([analysis.threads.events(thread) for thread in members])
-    events = events[(table.start[events] >= span.start) & (table.start[events] <= span.end)]
-    starts = merged(table.start[events[of_kinds(table.kind[events], *kinds)]])
-    return np.diff(np.searchsorted(starts, edges, side="right"))
+    start = table.start[events]
+    inside = (start >= span.start) & (start <= span.end)
+    start, kind = start[inside], table.kind[events[inside]]
+    began = (merged(start[of_kinds(kind, *kinds)]) for kinds in _WRITTEN)
+    return [np.diff(np.searchsorted(each, edges, side="right")) for each in began]
 
 
 def _logical(analysis: Analysis, span: Span, threads: list[int]) -> list[tuple[int, ...]]:

@@ -13,7 +13,7 @@ from parsers.model import I64, Array, EventKind, Trace
 from parsers.model.arrays import distinct_values
 from parsers.model.events import of_kinds
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.intervals import clip, length, of_pairs, union
+from rules.analysis.arithmetic.intervals import clip, length, of_pairs
 from rules.analysis.ranks.collectives import CollectiveKind, collective_columns
 from rules.analysis.ranks.recorded import (
     blocks_by_step,
@@ -80,7 +80,7 @@ def summary_of(analysis: Analysis, diagnosis: Diagnosis) -> RankSummary:
         findings=tuple(
             replace(each, intervals=(), evidence=each.evidence[:MAX_EVIDENCE]) for each in diagnosis.findings
         ),
-        outside_ns=tuple(_outside(analysis, each) for each in diagnosis.findings),
+        outside_ns=_outside(analysis, diagnosis.findings),
         skipped=diagnosis.skipped,
         crashed=diagnosis.crashed,
         quiet=diagnosis.quiet,
@@ -95,13 +95,14 @@ def summary_of(analysis: Analysis, diagnosis: Diagnosis) -> RankSummary:
     return RankSummary(words, columns | collectives)
 
 
-def _outside(analysis: Analysis, finding: Finding) -> int:
+def _outside(analysis: Analysis, findings: Sequence[Finding]) -> tuple[int, ...]:
+    """How much of the time that each finding rests on lies before the first or after the last GPU operation (ns)."""
     spans = [analysis.span(device) for device in analysis.active_devices]
     if not spans:
-        return 0
+        return (0,) * len(findings)
     first, last = min(start for start, _ in spans), max(end for _, end in spans)
-    found = union(*of_pairs(finding.intervals))
-    return length(found) - length(clip(found, first, last))
+    found = [of_pairs(each.intervals) for each in findings]
+    return tuple(length(each) - length(clip(each, first, last)) for each in found)
 
 
 def _alone(analysis: Analysis) -> Alone | None:

@@ -36,7 +36,7 @@ _SIZES = {
 }
 
 
-@lru_cache(1 << 10)
+@lru_cache(maxsize=1024)
 def element_bytes(dtype: str) -> int | None:
     """Bytes of one element of a dtype as PyTorch writes it: "BFloat16", "c10::BFloat16", "long int"."""
     name = dtype.lower().removeprefix("c10::").removeprefix("at::").replace(" ", "")

@@ -42,6 +42,7 @@ _NAMES = (
 )
 
 
+@lru_cache(maxsize=65536)
 def is_collective_kernel(name: str) -> bool:
     """Whether a GPU kernel's name belongs to a communication library."""
     if name.isascii() and not _IN_LIBRARY.search(name.lower()):
@@ -54,7 +55,7 @@ def is_communication_range(name: str) -> bool:
     return _RANGE.match(name) is not None
 
 
-@lru_cache(1 << 10)
+@lru_cache(maxsize=65536)
 def collective_of(name: str) -> str:
     """The collective a kernel or range name speaks of, such as "allreduce"; empty when it names none."""
     return next((collective for collective, pattern in _NAMES if pattern.search(name)), "")

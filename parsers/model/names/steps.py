@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from parsers.model.late import regex
 
@@ -31,6 +32,7 @@ _OF_ENGINES = (
 )
 
 
+@lru_cache(maxsize=65536)
 def engine_step(name: str) -> str:
     """What a serving engine's or trainer's own name for one iteration stands for; empty for other names."""
     return next((stem for stem, pattern in _OF_ENGINES if pattern.search(name)), "")

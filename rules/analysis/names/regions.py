@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import IntEnum
+from functools import lru_cache
 
 import numpy as np
 
@@ -69,6 +70,7 @@ _PARTS = regex(
 )
 
 
+@lru_cache(maxsize=65536)
 def is_loader(name: str) -> bool:
     """Whether a range is a data loader's own."""
     return _LOADER.search(name) is not None
@@ -86,6 +88,7 @@ def is_input(name: str) -> bool:
     return bool(_INPUT_WORDS.search(name)) and not _NOT_INPUT.search(name)
 
 
+@lru_cache(maxsize=65536)
 def role_of(name: str) -> RegionRole:
     """The role of a region by its name."""
     if _LOADER.search(name):

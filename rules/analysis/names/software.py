@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from parsers.model import Trace, derived
 from parsers.model.late import regex
@@ -41,7 +42,7 @@ _SIGNS = (
 _ANY = regex("|".join(f"(?P<s{number}>{pattern})" for number, (_, pattern) in enumerate(_SIGNS)))
 # found several times as fast
 _MAYBE = regex("|".join(re.sub(r"\\b|\^", "", pattern) for _, pattern in _SIGNS))
-_CUDA, _HIP = regex(r"cu(da)?[A-Z]\w+\Z"), regex(r"hip[A-Z]\w+\Z")
+_RUNTIMES = {"CUDA": regex(r"cu(da)?[A-Z]\w+\Z"), "HIP": regex(r"hip[A-Z]\w+\Z")}
 _ENGINES = frozenset({"SGLang", "vLLM", "TensorRT-LLM"})
 _FRAMEWORKS = frozenset(name for name, _ in _SIGNS) - {"MPI"}
 _COMPILED = regex(r"CompiledFxGraph|Torch-Compiled Region|^triton_(poi|red|per)_fused|inductor[/\\]|^jit_")
@@ -50,24 +51,24 @@ _COMPILED = regex(r"CompiledFxGraph|Torch-Compiled Region|^triton_(poi|red|per)_
 @derived
 def software_of(trace: Trace) -> tuple[str, ...]:
     """The names of what is recognised; "CUDA" or "HIP" alone where a program uses nothing else that is known."""
-    found: set[int] = set()
-    calls = {"CUDA": False, "HIP": False}
-    for text in names_that_ran(trace):
-        match = _MAYBE.search(text) and _ANY.search(text)
-        if match and match.lastgroup:
-            found.add(int(match.lastgroup[1:]))
-        elif _CUDA.match(text):
-            calls["CUDA"] = True
-        elif _HIP.match(text):
-            calls["HIP"] = True
-    names = [name for number, (name, _) in enumerate(_SIGNS) if number in found]
+    found = set(map(_sign_of, names_that_ran(trace)))
+    names = [name for name, _ in _SIGNS if name in found]
     if names[:1] == ["SGLang"]:
         names = [name for name in names if name != "vLLM"]  # whose kernels it runs
     if "OpenMP offloading" in names:
         names = [name for name in names if name != "OpenACC"]  # whose runtime fills arrays for it
     if not _FRAMEWORKS & set(names):
-        names = [*(name for name, made in calls.items() if made), *names]
+        names = [*(name for name in _RUNTIMES if name in found), *names]
     return tuple(names)
+
+
+@lru_cache(maxsize=65536)
+def _sign_of(name: str) -> str:
+    """The software that a name is a sign of, or the runtime that is called so; empty for other names."""
+    match = _MAYBE.search(name) and _ANY.search(name)
+    if match and match.lastgroup:
+        return _SIGNS[int(match.lastgroup[1:])][0]
+    return next((runtime for runtime, call in _RUNTIMES.items() if call.match(name)), "")
 
 
 def is_serving_engine(trace: Trace) -> bool:
