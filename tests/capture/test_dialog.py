@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from rules.analysis.analysis import Analysis
 from tests.capture.pretend import PretendTools, alive, annotations, script_request
 from viewer.appearance import theme
 from viewer.capture.commands import FILE_NAME
+from viewer.capture.form import target
 from viewer.capture.form.dialog import CaptureDialog
 from viewer.capture.request import (
     CaptureRequest,
@@ -36,8 +38,13 @@ from viewer.capture.storage import LAST_USED, History, Presets
 MakeDialog = Callable[[CaptureRequest | None], CaptureDialog]
 
 
+probed = cache(target.probe)
+
+
 @pytest.fixture
-def make_dialog(qtbot: QtBot, qapp: QApplication) -> Iterator[MakeDialog]:
+def make_dialog(qtbot: QtBot, qapp: QApplication, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeDialog]:
+    """Makes dialogs; no interpreter is asked twice for its torch."""
+    monkeypatch.setattr(target, "probe", probed)
     theme.apply(qapp, "dark")
     made: list[CaptureDialog] = []
 

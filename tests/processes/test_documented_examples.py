@@ -21,7 +21,7 @@ SCRIPT = "print('trained')\n"
 OUTPUTS = (*WRITTEN.values(), "converted", "regions.parquet")
 FOLDERS = ("project", "traces")
 # needs a profiler, another machine or a library that a machine may lack, and then says so
-DAILY = ("diagnose", "compare", "query", "trend")
+DAILY = ("diagnose", "query")
 NEEDING = ("capture", "try", "attach", "check", "s3://bucket/run", "tcp://localhost:8786")
 
 

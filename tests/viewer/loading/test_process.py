@@ -18,6 +18,7 @@ from parsers.storage import cache
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.terms import MIN_SHARE, Thresholds
+from tests.examples import one_of
 from tests.limits import room_in_a_file
 from tests.opened import diagnosed, opened
 from tests.parsers.traces import assert_same
@@ -113,6 +114,7 @@ def test_what_was_read_is_analysed_again_by_other_thresholds_without_reading_it_
     assert not is_alive(loading.number)
 
 
+@pytest.mark.thorough
 def test_columns_that_are_gone_cannot_be_analysed_again_there(loading: LoadingProcess) -> None:
     trace = loading.trace(Progress(), ignore)
     assert loading.handed is not None
@@ -134,12 +136,15 @@ def test_progress_comes_through(loading: LoadingProcess) -> None:
 
 @pytest.mark.parametrize(
     ("name", "content", "kind"),
-    [
-        ("words.txt", b"these are no events", UnknownFormat),
-        ("nothing.json", b"", Malformed),
-        ("list.json", b'{"traceEvents": []}', Malformed),
-        ("absent.json", None, TraceError),
-    ],
+    one_of(
+        3,
+        [
+            ("words.txt", b"these are no events", UnknownFormat),
+            ("nothing.json", b"", Malformed),
+            ("list.json", b'{"traceEvents": []}', Malformed),
+            ("absent.json", None, TraceError),
+        ],
+    ),
 )
 def test_a_refusal_is_the_same_sentence(
     tmp_path: Path, name: str, content: bytes | None, kind: type[TraceError]
@@ -247,6 +252,7 @@ def test_what_nobody_holds_any_more_is_ended(recording: Path, before_it_reads: C
     assert not folder.exists()
 
 
+@pytest.mark.thorough
 def test_a_disk_without_room_is_no_reason_to_fail(recording: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with room_in_a_file(100_000):
         made = read([recording])

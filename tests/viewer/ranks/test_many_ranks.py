@@ -26,6 +26,7 @@ from rules.summaries.facts import ManyRanksDiagnosis
 from rules.summaries.findings import diagnosis_of_many
 from rules.summaries.run import ManyRanks
 from rules.wording.late_ranks import doing, late_names
+from tests.examples import one_of
 from tests.rank_runs import Run
 from viewer.cli import main
 from viewer.loading.ranks import opening, pool, reducing, summaries
@@ -77,7 +78,7 @@ def _run_of(simulated: Run) -> ManyRanksDiagnosis:
 
 @pytest.mark.parametrize(
     "where",
-    [FIXTURES / "ddp", resources.path("samples") / "straggler_four_ranks"],
+    one_of(2, [FIXTURES / "ddp", resources.path("samples") / "straggler_four_ranks"]),
     ids=lambda each: each.name,
 )
 def test_summaries_give_what_a_full_reading_of_all_ranks_gives(where: Path) -> None:
