@@ -136,12 +136,27 @@ LOOKED_AT = 20  # of the longest kernels
 IMPOSSIBLE = 1.1  # times the peak: the data came from the L2 cache, or the estimate is wrong
 
 
+SLOWEST_MEMORY = (
+    8e9  # bytes/s: half of what the slowest GPU since Pascal has, with DDR4; PCIe moves as little
+)
+MUCH = 1e6  # bytes of one kernel: of less, starting it is most of its time
+
+
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Bytes per second that the longest pointwise kernels move, and the GPU's peak (0 where it is not known)."""
+    """Bytes per second that the longest pointwise kernels move, and the GPU's peak (0 where it is not known).
+
+    ``each`` is how many bytes one of them moves.
+    """
 
     bandwidth: float
     peak: float
+    each: float = 0.0
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether no memory of a GPU is that slow."""
+        return self.bandwidth < SLOWEST_MEMORY and self.each >= MUCH
 
     @property
     def share(self) -> float:
@@ -156,19 +171,20 @@ def pointwise_traffic(analysis: Analysis, device: int, kernels: I64) -> Traffic 
     family = analysis.family_of_string[trace.events.name[kernels]]
     pointwise = kernels[of_kinds(family, Family.ELEMENTWISE, Family.COPY_CAST)]
     longest = pointwise[np.argsort(-durations(trace, pointwise), kind="stable")][:LOOKED_AT]
-    moved, time = 0.0, 0
+    moved, time, count = 0.0, 0, 0
     for kernel in longest.tolist():
         operator = operator_of(analysis, kernel)
         work = stated_work(trace, operator, kernel) if operator >= 0 else None
         if work is not None:
             moved += work.moved
             time += int(durations(trace, kernel))
+            count += 1
     if not time:
         return None
     found = trace.devices[device]
     peaks = peaks_of(found.name)
     peak = found.memory_bandwidth or (peaks.bandwidth if peaks else 0.0) or 0.0
-    traffic = Traffic(moved / time * 1e9, float(peak))
+    traffic = Traffic(moved / time * 1e9, float(peak), moved / count)
     return None if peak and traffic.bandwidth > IMPOSSIBLE * peak else traffic
 
 
@@ -264,6 +280,11 @@ def _explanation(analysis: Analysis, worst: MemoryBound, busy: int, ceiling: int
     if traffic is not None:
         text += f" From their shapes, the longest of them move about {rate(traffic.bandwidth)}"
         text += f", {percent(traffic.share)} of the memory's peak." if traffic.peak else "."
+        if traffic.is_elsewhere:
+            text += (
+                " No GPU's own memory is that slow: these tensors lie in the host's memory, as when they do not fit, "
+                "or the GPU's clocks were very low."
+            )
     if worst.attention_ns >= ATTENTION_WORTH_A_WORD * worst.total_ns:
         text += (
             f" {percent(worst.attention_ns / max(worst.total_ns, 1))} of it lies between the matrix products "

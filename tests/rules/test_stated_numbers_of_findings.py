@@ -198,7 +198,18 @@ def traffic(
 
     monkeypatch.setattr(memory_bound_kernels, "operator_of", lambda *_: 0)
     monkeypatch.setattr(memory_bound_kernels, "stated_work", work)
-    return memory_bound_kernels.pointwise_traffic(analysis, 0, analysis.trace.gpu_operations), len(asked)
+    found = memory_bound_kernels.pointwise_traffic(analysis, 0, analysis.trace.gpu_operations)
+    assert found is None or found.each == moved
+    return found, len(asked)
+
+
+@pytest.mark.parametrize(
+    ("bandwidth", "each", "told"), [(7.9e9, 1e6, True), (8.1e9, 1e6, False), (7.9e9, 0.9e6, False)]
+)
+def test_traffic_below_that_of_any_gpu_s_memory_is_not_of_it(
+    bandwidth: float, each: float, told: bool
+) -> None:
+    assert memory_bound_kernels.Traffic(bandwidth, 0.0, each).is_elsewhere is told
 
 
 @pytest.mark.parametrize(("times", "known"), [(1.09, True), (1.11, False)])
