@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,6 +25,7 @@ MIN_SPINNING = 0.25  # of the sampled time: threads that wait without sleeping t
 MIN_IMPORTING = 0.25  # of the sampled time
 LITTLE = 0.1  # of the sampled time: what takes less is no headline where most is of others
 MAX_NAME_LENGTH = 40  # characters in a title
+MAX_FUNCTION = 80  # in an account: longer ones are told without what they are of and for
 MAX_BELOW = 24  # of what a script calls, and of the script
 _WITHOUT_TYPES = regex(r"(?:\(anonymous namespace\)|operator\(\)|[^(<])+")
 _WITH_SYMBOLS = "Build with symbols (-g, in Rust debug = true) and record again: functions then have names."
@@ -224,7 +226,8 @@ def _account(time: OwnTime, named: list[OwnFrame]) -> str:
 
 def _told(time: OwnTime, each: OwnFrame) -> str:
     below = f", mostly in {shortened(each.below, 60)}" if each.below_ns >= MAJORITY * each.ns else ""
-    return f"{percent(each.ns / time.sampled_ns)} in {_place(each)}{below}"
+    function = each.function if len(each.function) <= MAX_FUNCTION else _without_types(each.function)
+    return f"{percent(each.ns / time.sampled_ns)} in {_place(replace(each, function=function))}{below}"
 
 
 def _place(each: OwnFrame) -> str:

@@ -13,6 +13,7 @@ from parsers import open_trace
 from parsers.model import Malformed, ResultTable
 from parsers.model.results import LoadTest, RequestPart
 from parsers.model.units import NS_PER_MS
+from viewer.cli import main
 
 # What SGLang wrote before it stated a rate of requests.
 OF_SGLANG: dict[str, Any] = {
@@ -120,3 +121,10 @@ def test_perf_analyzer_tells_the_stages_under_the_most_load(tmp_path: Path) -> N
     assert parts_of(load) == {RequestPart.QUEUE: 60.0, RequestPart.COMPUTE: 10.0, RequestPart.OUTSIDE: 1.0}
     assert load is not None
     assert load.at_once == 8.0
+
+
+def test_one_row_is_one_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    header, _, last = PERF_ANALYZER.replace("\\\n", "").partition("1,50")
+    (tmp_path / "one.csv").write_text(header + "1,50" + last.partition("\n")[0] + "\n")
+    assert main(["diagnose", str(tmp_path / "one.csv")]) == 0
+    assert "\n1 row, all kept\n" in capsys.readouterr().out

@@ -281,3 +281,14 @@ def test_a_long_function_of_c_is_told_without_its_parameters(tmp_path: Path) -> 
         )
     )
     assert found(open_trace([path])).title == "100 % of the CPU's time is in Scene::colour_of"
+
+
+@pytest.mark.parametrize(("length", "is_whole"), [(80, True), (81, False)])
+def test_a_template_that_is_long_is_told_by_its_name(length: int, is_whole: bool, tmp_path: Path) -> None:
+    name = f"run<{'T' * (length - len('run<>'))}>"
+    path = tmp_path / "perf.txt"
+    sample = f": 10101 cpu-clock: \n\t5581b6d0f1 {name} (/home/me/work)\n\n"
+    path.write_text("".join(f"work 7 [000] 1.0{n}{sample}" for n in range(100, 140)))
+    told = found(open_trace([path])).explanation
+    assert (f"100 % in {name} (work)" in told) is is_whole
+    assert ("100 % in run (work)" in told) is not is_whole

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from parsers.model import EventKind, QualityNote, Trace
 from parsers.model.names.devices import device_name
-from parsers.model.units import duration, percent
+from parsers.model.units import duration, how_many, percent
 from parsers.ranks.rank_choice import LEFT_OUT
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
@@ -103,8 +103,8 @@ def _about(trace: Trace, analysis: Analysis) -> list[str]:
         names += f" and {more:,} more"
     quality = trace.quality
     lost = f", {quality.quarantined:,} set aside" if quality.quarantined else ", all kept"
-    what = "rows" if trace.is_of_results else "events"
-    lines = [names, f"{quality.events_read:,} {what}{lost}"]
+    read = how_many(quality.events_read, "row" if trace.is_of_results else "event")
+    lines = [names, f"{read}{lost}"]
     if software := software_of(trace):
         lines.append(f"software: {', '.join(software)}")
     t0, t1 = analysis.window
