@@ -27,6 +27,7 @@ from parsers.storage import traces
 from rules.analysis.analysis import Analysis
 from rules.memory.summary import memory_of
 from rules.wording.memory import memory_lines
+from tests.examples import any_text
 from tests.parsers.large_snapshots import write_snapshot
 from tests.parsers.snapshots import FORWARD, OWN, Snapshot
 
@@ -252,10 +253,10 @@ PLAIN = st.recursive(
     | st.booleans()
     | st.integers(-(2**63), 2**63)
     | st.floats(allow_nan=False)
-    | st.text()
+    | any_text(40)
     | st.binary(),
     lambda inner: (
-        st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner) | st.tuples(inner, inner)
+        st.lists(inner) | st.dictionaries(any_text(40) | st.integers(), inner) | st.tuples(inner, inner)
     ),
     max_leaves=20,
 )

@@ -12,6 +12,7 @@ from parsers import open_trace
 from parsers.files.base import parser_of
 from parsers.files.source import identify
 from parsers.model import ResultTable, Trace, TraceError
+from tests.examples import any_text
 from viewer.cli import main
 
 LINES = {
@@ -187,7 +188,7 @@ def test_a_log_longer_than_its_head_is_read_whole(tmp_path: Path) -> None:
     assert len(iterations(opened(tmp_path, text)).rows) == 50
 
 
-@given(st.lists(st.sampled_from([*LINES]), max_size=8), st.text(max_size=40), st.floats(0, 1e9))
+@given(st.lists(st.sampled_from([*LINES]), max_size=8), any_text(40), st.floats(0, 1e9))
 def test_any_lines_are_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, sorts: list[str], noise: str, took: float
 ) -> None:
