@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
@@ -44,6 +45,9 @@ from rules.replay.surroundings import surroundings_of
 
 LITTLE_BETWEEN = 0.3  # of what loops do: so little lies between them that they are a loop themselves
 MIN_LAUNCHES = 20  # in a step: fewer are not worth the work
+_UPDATES = regex(
+    r"addcdiv", re.IGNORECASE
+)  # what an optimizer does with each parameter, and hardly anything else
 _PARTS = regex(r"autograd::engine::evaluate_function: (Select|Slice|Narrow|Split|Unbind)\w*Backward")
 _ROWS = regex(r"autograd::engine::evaluate_function: (Index|MaskedSelect)Backward")
 
@@ -126,8 +130,12 @@ def _proposal(
 ) -> Proposal:
     device = replay.device
     waits = later & (replay.waits.target >= 0)
-    family = analysis.family_of_string[analysis.trace.events.name[device.event[later[device.launch]]]]
-    tensors = bool(of_kinds(family, Family.ELEMENTWISE, Family.COPY_CAST).all())
+    name = analysis.trace.events.name[device.event[later[device.launch]]]
+    pointwise = of_kinds(analysis.family_of_string[name], Family.ELEMENTWISE, Family.COPY_CAST).all()
+    strings = analysis.trace.strings
+    tensors = bool(pointwise) or any(
+        _UPDATES.search(strings[each]) for each in distinct_values(name).tolist()
+    )
     categories = [Category.LAUNCH_BOUND]
     if waits.any():
         categories.append(Category.SYNCHRONIZATION)
