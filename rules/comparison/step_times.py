@@ -100,7 +100,7 @@ class StepTimes:
             parts = [self.ns[is_slow], self.ns[~is_slow]]
             means = sum((len(part) * _means(part, 1, random) for part in parts), np.zeros(RESAMPLES)) / count
         else:
-            means = _means(_blocks(self.ns), count // 2 if self.drift else 1, random)
+            means = _means(block_means(self.ns), count // 2 if self.drift else 1, random)
         unseen = STEP_SPREAD / np.sqrt(count) * random.standard_t(count, RESAMPLES)
         return np.asarray(means * np.exp(unseen))
 
@@ -109,11 +109,11 @@ class StepTimes:
         return _resampled(self.ns, 1, random, np.median)
 
 
-def _blocks(ns: F64) -> F64:
-    """Means of consecutive steps where there are many, so that the work stays bounded."""
-    if len(ns) <= MAX_BLOCKS:
+def block_means(ns: F64, most: int = MAX_BLOCKS) -> F64:
+    """Means of consecutive steps where there are more, so that the work stays bounded."""
+    if len(ns) <= most:
         return ns
-    edges = np.linspace(0, len(ns), MAX_BLOCKS + 1).astype(np.int64)
+    edges = np.linspace(0, len(ns), most + 1).astype(np.int64)
     return np.asarray(np.add.reduceat(ns, edges[:-1]) / np.diff(edges))
 
 

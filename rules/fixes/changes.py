@@ -52,6 +52,15 @@ def without_calls(replay: Replay, nodes: BOOL, gaps: float = 1.0) -> Change:
     return change
 
 
+def without_operations(gone: BOOL) -> Change:
+    """These operations of the GPU do not run; the calls that launch them stay."""
+
+    def change(overlay: Overlay) -> None:
+        overlay.present[gone] = False
+
+    return change
+
+
 def longer(replay: Replay, nodes: BOOL, factor: F64) -> Change:
     """These calls, and what they launch, take so many times as long (a value for each of all nodes)."""
     launched = nodes[replay.device.launch]

@@ -16,7 +16,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import measure, union
 from rules.analysis.names.software import software_of
 from rules.analysis.steps.steps import Step
-from rules.comparison.step_times import StepTimes
+from rules.comparison.step_times import StepTimes, block_means
 from rules.memory.summary import memory_of
 
 MAX_NAMES = 40  # kernels, and regions, that are kept step by step; the longest
@@ -71,10 +71,10 @@ class RunFigures:
         """At most MAX_STEPS values a series, to be kept."""
         return replace(
             self,
-            step_ns=_shortened(self.step_ns),
-            kernel_ns=_shortened(self.kernel_ns),
-            collective_ns=_shortened(self.collective_ns),
-            launches=_shortened(self.launches),
+            step_ns=block_means(self.step_ns, MAX_STEPS),
+            kernel_ns=block_means(self.kernel_ns, MAX_STEPS),
+            collective_ns=block_means(self.collective_ns, MAX_STEPS),
+            launches=block_means(self.launches, MAX_STEPS),
             kernels=_each_shortened(self.kernels),
             regions=_each_shortened(self.regions),
         )
@@ -130,7 +130,7 @@ def _named(data: Any) -> dict[str, Named]:
 
 
 def _each_shortened(named: Mapping[str, Named]) -> dict[str, Named]:
-    return {key: replace(each, ns=_shortened(each.ns)) for key, each in named.items()}
+    return {key: replace(each, ns=block_means(each.ns, MAX_STEPS)) for key, each in named.items()}
 
 
 def _series(values: Any) -> F64:
@@ -138,13 +138,6 @@ def _series(values: Any) -> F64:
     if series.ndim != 1 or not np.isfinite(series).all() or (series < 0).any():
         raise ValueError("a series of times contains something else")
     return series
-
-
-def _shortened(series: F64) -> F64:
-    if len(series) <= MAX_STEPS:
-        return series
-    edges = np.linspace(0, len(series), MAX_STEPS + 1).astype(np.int64)
-    return np.asarray(np.add.reduceat(series, edges[:-1]) / np.diff(edges))
 
 
 def figures_of(analysis: Analysis, kernels: Iterable[str] = (), regions: Iterable[str] = ()) -> RunFigures:

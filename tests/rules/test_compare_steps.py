@@ -8,7 +8,7 @@ import pytest
 from parsers.model import Trace
 from rules.comparison.compare import compare
 from rules.comparison.gate import Decision, Judgement, Outcome
-from rules.comparison.step_times import StepRatio, StepTimes, _blocks, ratio_of, ratio_of_runs
+from rules.comparison.step_times import StepRatio, StepTimes, block_means, ratio_of, ratio_of_runs
 from tests.rules.builder import TinyTrace, steps
 
 MS = 1e6
@@ -184,7 +184,7 @@ def test_steps_drift_where_their_order_is_no_chance_and_the_halves_differ(
 
 @pytest.mark.parametrize(("steps_", "blocks"), [(1000, 1000), (1001, 1000), (5000, 1000)])
 def test_of_more_than_a_thousand_steps_means_are_resampled(steps_: int, blocks: int) -> None:
-    assert len(_blocks(np.arange(1.0, steps_ + 1))) == blocks
+    assert len(block_means(np.arange(1.0, steps_ + 1))) == blocks
 
 
 def test_steps_that_are_all_alike_may_still_differ_by_two_percent_each() -> None:

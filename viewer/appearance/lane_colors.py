@@ -58,8 +58,7 @@ class PageColors:
         return palette.REGIONS
 
     def family(self, name: str) -> str:
-        key = name.lower()
-        return palette.FAMILIES.get(palette.FAMILY_ALIASES.get(key, key), palette.GREY)
+        return palette.of_family(name)
 
     def cause(self, cause: Cause | int) -> str:
         kind = Cause(cause)

@@ -87,3 +87,9 @@ def part(key: str) -> str:
     """The colour of a part of the budget, by the key of ``budget_parts``."""
     cause = next((cause for cause in Cause if cause.key == key), None)
     return CAUSES[cause] if cause is not None else FAMILIES[PARTS.get(key, "other")]
+
+
+def of_family(name: str) -> str:
+    """The colour of a kernel family; grey for one that is not known."""
+    key = name.lower()
+    return FAMILIES.get(FAMILY_ALIASES.get(key, key), GREY)

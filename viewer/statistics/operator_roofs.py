@@ -8,6 +8,7 @@ import numpy as np
 
 from parsers.model import EventKind, Trace
 from rules.kernels.operator_roofs import MEMORY_ROOF, OperatorRoof, operator_roofs, shown_shapes, shown_type
+from viewer.statistics.kernels import operations_in
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,9 +21,7 @@ def roof_table(trace: Trace, t0: int, t1: int) -> pd.DataFrame:
     """
     import pandas as pd
 
-    operations = trace.gpu_operations
-    start = trace.events.start[operations]
-    operations = operations[(start >= t0) & (start < t1)]
+    operations = operations_in(trace, t0, t1)
     whole = max(int(trace.events.duration[operations].sum()), 1)
     kernels = operations[trace.events.kind[operations] == EventKind.KERNEL]
     rows = operator_roofs(trace, kernels)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.model import I32, I64, Trace
+from parsers.model import BOOL, I32, I64, Trace
+from parsers.model.arrays import distinct_values
 from parsers.model.late import dataclass
 from parsers.model.nesting import depths, parents
 from rules.analysis.arithmetic.ascending_search import last_not_after
@@ -58,6 +59,15 @@ class Innermost:
         last = np.append(times[1:] != times[:-1], True)
         opened = opened[last]
         return Innermost(times[last], np.where(opened < 0, -1, events[opened]).astype(np.int32))
+
+
+def holding(trace: Trace, events: I64, others: I64) -> BOOL:
+    """Inside which events one of the others begins, on the same thread as the innermost of them."""
+    table, found = trace.events, []
+    for lane in distinct_values(table.lane[events]).tolist():
+        of_lane = events[table.lane[events] == lane]
+        found.append(Innermost.of(trace, of_lane).at(table.start[others[table.lane[others] == lane]]))
+    return np.isin(events, np.concatenate(found))
 
 
 def _one_after_another(start: I64, end: I64, events: I64) -> Innermost:

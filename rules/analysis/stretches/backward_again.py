@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.model import BOOL, I64, Attribute, EventKind, Trace, derived
+from parsers.model import I64, Attribute, EventKind, Trace, derived
 from parsers.model.arrays import distinct_values, median_of, without
 from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.innermost import Innermost
+from rules.analysis.arithmetic.innermost import holding
 from rules.analysis.names.operators import is_autograd_function
 from rules.analysis.names.regions import is_optimizer_step
 
@@ -52,7 +52,7 @@ def backward_again(analysis: Analysis) -> BackwardAgain:
     numbered = operators[trace.attribute(Attribute.SEQUENCE, operators, -1) >= 0]
     numbered = without(numbered, functions)
     numbered = numbered[trace.attribute(Attribute.FORWARD_THREAD, numbered, 0) == 0]
-    once = (sequence >= 0) & ~gathers & ~_holding(trace, functions, numbered)
+    once = (sequence >= 0) & ~gathers & ~holding(trace, functions, numbered)
     if not once.any():
         return NONE
     key = _graph_nodes(trace, functions, sequence)
@@ -68,7 +68,7 @@ def backward_again(analysis: Analysis) -> BackwardAgain:
     before = np.maximum.accumulate(np.where(gathers, 0, np.arange(len(functions))))
     gathering = gathers & again[before] & (table.lane[functions[before]] == table.lane[functions])
     adds = operators[named(trace, operators, _ADDS.__eq__)]
-    if not gathering.any() or not _holding(trace, functions[gathering], adds).all():
+    if not gathering.any() or not holding(trace, functions[gathering], adds).all():
         return NONE
     return BackwardAgain(np.sort(functions[again | gathering]), int(median_of(counts[counts > 1])))
 
@@ -87,12 +87,3 @@ def _graph_nodes(trace: Trace, functions: I64, sequence: I64) -> I64:
         step[rank == each] = np.searchsorted(of_rank, table.start[functions[rank == each]])
     _, found = np.unique(np.stack((rank, step, thread, sequence, name)), axis=1, return_inverse=True)
     return np.asarray(found.reshape(-1))
-
-
-def _holding(trace: Trace, functions: I64, operators: I64) -> BOOL:
-    """Inside which functions one of the operators begins."""
-    table, found = trace.events, []
-    for lane in distinct_values(table.lane[functions]).tolist():
-        of_lane = functions[table.lane[functions] == lane]
-        found.append(Innermost.of(trace, of_lane).at(table.start[operators[table.lane[operators] == lane]]))
-    return np.isin(functions, np.concatenate(found))

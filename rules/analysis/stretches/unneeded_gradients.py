@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, EventKind, Trace, derived
-from parsers.model.arrays import distinct_values, without
+from parsers.model.arrays import without
 from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.innermost import Innermost
+from rules.analysis.arithmetic.innermost import holding
 from rules.analysis.names.operators import is_autograd_function
 from rules.analysis.names.regions import is_optimizer_step
 
@@ -95,13 +95,7 @@ def sequences(trace: Trace, functions: I64) -> tuple[I64, BOOL]:
 
 def adding(trace: Trace, operators: I64, functions: I64) -> BOOL:
     """Which functions add in place, as one does that finds an older gradient."""
-    table = trace.events
-    adds = operators[named(trace, operators, _ADDS.__eq__)]
-    found = []
-    for lane in distinct_values(table.lane[functions]).tolist():
-        of_lane = functions[table.lane[functions] == lane]
-        found.append(Innermost.of(trace, of_lane).at(table.start[adds[table.lane[adds] == lane]]))
-    return np.isin(functions, np.concatenate(found))
+    return holding(trace, functions, operators[named(trace, operators, _ADDS.__eq__)])
 
 
 def _is_one_pass(trace: Trace, forward: I64, functions: I64, last: int) -> bool:

@@ -30,6 +30,7 @@ from rules.fixes.changes import (
     per_step,
     together,
     without_calls,
+    without_operations,
 )
 from rules.fixes.forms.shared_heads import shared_heads
 from rules.fixes.forms.shifted_spectra import shifted_spectra
@@ -431,9 +432,4 @@ def _one_call(inside: BOOL, first: BOOL, kept: F64) -> Change:
 def _fused(analysis: Analysis, replay: Replay, inside: BOOL) -> Change:
     device = replay.device
     family = analysis.family_of_string[analysis.trace.events.name[device.event]]
-    gone = inside[device.launch] & ~of_kinds(family, *_STAYING) & (device.meeting < 0)
-
-    def change(overlay: Overlay) -> None:
-        overlay.present[gone] = False
-
-    return change
+    return without_operations(inside[device.launch] & ~of_kinds(family, *_STAYING) & (device.meeting < 0))

@@ -6,20 +6,19 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from parsers.model import BOOL, I64, Attribute, EventKind, Trace, derived
+from parsers.model import I64, Attribute, EventKind, Trace, derived
 from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.regions import is_optimizer_step
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
-from rules.fixes.changes import durations_times, host_time_times, together
+from rules.fixes.changes import durations_times, host_time_times, together, without_operations
 from rules.kernels.fitting_shapes import Shapes, elements, fitting
 from rules.kernels.recorded_shapes import inputs_of_event
 from rules.remedies.gradients import SPARSE_GRADIENTS
 from rules.replay.origins import called_operators
-from rules.replay.overlay import Overlay
-from rules.replay.replay import Change, Replay
+from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 
 MAX_USED = 0.1  # of a table's rows, that a batch may name: with more, a dense gradient costs little more
@@ -98,9 +97,11 @@ What makes it more or less
             problem="Embedding tables get dense gradients",
             remedy=SPARSE_GRADIENTS,
             expected=together(
-                updates, _gone(fills[launch] | nodes[launch]), host_time_times(nodes, LEFT_OF_CALLS)
+                updates,
+                without_operations(fills[launch] | nodes[launch]),
+                host_time_times(nodes, LEFT_OF_CALLS),
             ),
-            low=together(updates, _gone(fills[launch])) if sorts else None,
+            low=together(updates, without_operations(fills[launch])) if sorts else None,
             depends_on="how long the optimizer takes for the rows that were used" if sorts else "",
         )
 
@@ -162,10 +163,3 @@ def _share(trace: Trace, tables: set[tuple[int, ...]]) -> float:
     ]
     of_tables = sum(size for shape, size in sizes if tuple(shape) in tables)
     return of_tables / max(sum(size for _, size in sizes), 1)
-
-
-def _gone(operations: BOOL) -> Change:
-    def change(overlay: Overlay) -> None:
-        overlay.present[operations] = False
-
-    return change

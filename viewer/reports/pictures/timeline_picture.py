@@ -124,7 +124,7 @@ def _gpu(
             continue
         x, width = LEFT + first, last - first
         if part < len(work):
-            drawing.box(x, top, width, GPU_ROW, _family_color(keys[part]), keys[part])
+            drawing.box(x, top, width, GPU_ROW, palette.of_family(keys[part]), keys[part])
         else:
             cause = list(Cause)[part - len(work)]
             label = analysis.idle.label(cause)
@@ -148,11 +148,6 @@ def _families(analysis: Analysis, device: int, stretch: tuple[int, int]) -> Mapp
         mine = operations[copies]
         found["copies"] = clip(union(*events.spans(mine)), t0, t1)
     return found
-
-
-def _family_color(label: str) -> str:
-    key = label.lower()
-    return palette.FAMILIES.get(palette.FAMILY_ALIASES.get(key, key), palette.GREY)
 
 
 def _lanes(trace: Trace, t0: int, t1: int, rank: int | None) -> list[int]:
