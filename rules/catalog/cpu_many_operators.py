@@ -121,17 +121,18 @@ How it decides
     The same operators follow one another at least {MIN_TIMES} times where each time a row is picked, a value is read or
     the rows of one class are picked by a mask (x[y == c]), or a tensor was taken apart just before, or at least
     {MIN_TIMES_ALIKE} times where each time a layer is called, or {MIN_TIMES} where its weights have one size and its
-    data grow and shrink from round to round. Layers whose weights each get their own gradients count from {MIN_APART}
-    on, and only where no product takes what the round before can have made, by the sizes of all tensors, or each round
-    takes its column of a table, as experts are weighed; what their optimizer does is then counted, too. Not counted
-    are optimizers, rounds that load a batch or call an optimizer (unless frames show that each trains a model of its
-    own), and steps through time: a cell that each round calls once, rows of an inner side whose results go nowhere, a
+    data grow and shrink from round to round. Rounds that pick two rows may differ by half of their operators. Layers
+    whose weights each get their own gradients count from {MIN_APART} on, and only where no product takes what the round
+    before can have made, by the sizes of all tensors, or each round takes its column of a table, as experts are
+    weighed; what their optimizer does is then counted, too. Not counted are optimizers, rounds that load a batch or
+    call an optimizer (unless frames show that each trains a model of its own), layers that take what the one before
+    made, and steps through time: a cell that each round calls once, rows of an inner side whose results go nowhere, a
     backward pass that ends with less. The time of all rounds but the first is counted, and that of the backward pass.
-    What their operators compute stays as far as it takes as long at once: to read and write at
-    {FASTEST_READ / 1e9:.0f} GB/s and to multiply at {MAX_OF_A_CORE / 1e9:.0f} GFLOP/s, more for items of nearly
-    {LARGE_BYTES >> 10} KiB and for products of many rows. Weights and gradients that items share are read and written
-    once. Of the rest {percent(REMAINS)} is taken to remain. If less than {percent(MIN_SHARE)} of the step can go,
-    nothing is reported, nor if fewer than {MIN_STEPS} steps were found.
+    What their operators compute stays as far as it takes as long at once: to read and write at {FASTEST_READ / 1e9:.0f}
+    GB/s and to multiply at {MAX_OF_A_CORE / 1e9:.0f} GFLOP/s, more for items of nearly {LARGE_BYTES >> 10} KiB and for
+    products of many rows. Weights and gradients that items share are read and written once. Of the rest
+    {percent(REMAINS)} is taken to remain. If less than {percent(MIN_SHARE)} of the step can go, nothing is reported,
+    nor if fewer than {MIN_STEPS} steps were found.
 
 What to try
     Stack the items into one tensor and call the model once: torch.stack, padding, torch.vmap. Stack weights as well:

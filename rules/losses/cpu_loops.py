@@ -14,14 +14,23 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, length, measure, union
 from rules.analysis.arithmetic.rounds import Rounds, rounds_in
 from rules.analysis.cpu.cpu_time import CpuTime
-from rules.analysis.cpu.interruptions import LONG_GAP_NS, interrupted_among
+from rules.analysis.cpu.interruptions import LONG_GAP_NS, interrupted_among, medians_of_kinds
 from rules.analysis.idle.threads import READ_BACKS
 from rules.analysis.names.operators import is_autograd_function
 from rules.analysis.steps.steps import Step
 from rules.kernels.operator_roofs import concrete_inputs
 from rules.kernels.recorded_shapes import inputs_of_event
 from rules.losses.at_once import remaining_ns
-from rules.losses.rounds_apart import MIN_APART, are_weighed, differ_in_size, need_nothing_before, own_modules
+from rules.losses.rounds_apart import (
+    MIN_APART,
+    are_weighed,
+    differ_in_size,
+    hand_on_a_state,
+    lead_to_the_next,
+    need_nothing_before,
+    own_modules,
+)
+from rules.losses.uneven_rounds import uneven_rounds
 from rules.terms import MAJORITY
 
 SLICED = "aten::slice"  # what Python calls for one item with x[i : i + 1]
@@ -29,6 +38,7 @@ MIN_LESS = 4  # operators: a product for a gradient, with the views of its input
 _CELL = regex(r"aten::(\w+_cell|_thnn_fused_\w+)$")
 _JOINED = regex(r"aten::(stack|cat|concat|hstack|vstack)$")
 _PICKED = regex(r"aten::(select|slice)$")
+_GRADIENT_OF_PICKED = regex(r"(Select|Slice)Backward\d*$")
 _GOES_OUT = regex(
     r"aten::(copy_|item|_local_scalar_dense|index_put_|index_copy_|stack|cat|concat|hstack|vstack)$"
 )
@@ -215,6 +225,16 @@ def item_loops(analysis: Analysis, time: CpuTime) -> ItemLoops:
         )
         if not any(abs(times - of) <= 1 for of in carried)
     ]
+    for gradient, picks in ((False, _PICKED), (True, _GRADIENT_OF_PICKED)):
+        mine = named(time.trace, operators, picks.search) & (backward == gradient)
+        for starts in uneven_rounds(names, step, mine, MIN_TIMES, MAX_BODY):
+            at = slice(int(starts[0]), int(starts[-1]))
+            follows = not gradient or any(each.times >= MAJORITY * len(starts) for each in loops)
+            own_weights = np.count_nonzero(own & (step == step[at.start]))
+            alone = free[at].all() and (backward[at] == gradient).all() and own_weights < len(starts) - 1
+            if follows and alone and not lead_to_the_next(time, operators, starts):
+                free[at] = False
+                loops.append(_uneven_loop(time, operators[at], len(starts) - 1))
     weighed = [slice(each.first, each.first + each.length) for each, _, weights in gradients if weights]
     joined = sum(int(own[at].sum()) for at in weighed) / max(int(own.sum()), 1)
     fewest = min((each.times for each in apart), default=1)
@@ -272,7 +292,7 @@ def _is_of_items(time: CpuTime, rounds: Rounds, operators: I64, step: I64, backw
         return False
     if rounds.times < (MIN_TIMES if picks else MIN_TIMES_ALIKE) or _are_steps(time, rounds, operators):
         return False
-    if is_recurrence(time, rounds, operators):
+    if is_recurrence(time, rounds, operators) or hand_on_a_state(time, rounds, operators):
         return False
     of_step = own & (step == step[rounds.first])
     return bool(own[body].any() or np.count_nonzero(of_step) < rounds.times)
@@ -329,6 +349,29 @@ def _loop(time: CpuTime, rounds: Rounds, operators: I64, times: int, own_weights
         float(computed.sum() * (times - 1)),
         outside_ns,
         own_weights,
+    )
+
+
+def _uneven_loop(time: CpuTime, operators: I64, times: int) -> ItemLoop:
+    """So many rounds that are not all alike."""
+    table = time.trace.events
+    (start, end), name = table.spans(operators), table.name[operators].astype(np.int64)
+    gap = np.append(start[1:], end[-1]) - end
+    took, between = (
+        np.where(interrupted_among(each, usual), usual, each)
+        for each, usual in ((of, medians_of_kinds(of, name)[0]) for of in (end - start, gap))
+    )
+    computed = medians_of_kinds(remaining_ns(time, operators).astype(np.int64), name)[0]
+    outside = between >= LONG_GAP_NS
+    later = 1 - 1 / times
+    return ItemLoop(
+        times,
+        operators,
+        int(start[0]),
+        int(end[-1]),
+        float(took.sum() + between[~outside].sum()) * later,
+        float(computed.sum()) * later,
+        float(between[outside].sum()),
     )
 
 

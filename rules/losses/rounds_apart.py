@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,8 +35,9 @@ _SAME_SIZE = regex(
     r"|reshape|transpose|permute|unsqueeze|squeeze|flatten|unflatten|t|movedim|lerp|addcmul|ones_like|zeros_like"
     r"|rand_like|randn_like|bernoulli|broadcast_tensors)_?$"
 )
+_PARTS = regex(r"aten::(select|unbind)$")  # along one side
 _LESS = regex(
-    r"aten::(select|slice|narrow|diagonal|sum|mean|amax|amin|argmax|argmin|var|std|norm|linalg_vector_norm|logsumexp"
+    r"aten::(slice|narrow|diagonal|sum|mean|amax|amin|argmax|argmin|var|std|norm|linalg_vector_norm|logsumexp"
     r"|\w+_loss|cross_entropy\w*|nll_loss\w*|binary_cross_entropy\w*|cosine_similarity|item|_local_scalar_dense)$"
 )
 
@@ -67,26 +68,94 @@ def need_nothing_before(time: CpuTime, rounds: Rounds, operators: I64) -> bool:
     What is as large as a result of the same round is taken for that. Where a size is unknown, nobody knows.
     """
     body = rounds.body
-    mine = operators[rounds.first : rounds.first + MIN_APART * body]
-    names = [time.trace.name(each) for each in mine.tolist()]
-    handed = [_shapes(one) for one in inputs_of_events(time.trace, mine)]
-    makes = [_makes(name, shapes) for name, shapes in zip(names, handed, strict=True)]
-    if not any(map(_multiplies, names[:body])) or any(math.isinf(least) for _, least in makes):
+    calls = _Calls(time, operators[rounds.first : rounds.first + MIN_APART * body], body)
+    if not calls.products(0, body) or calls.unknown:
         return False
-    for begin in range(body, len(mine), body):
-        open_now = [at for at in range(begin, begin + body) if _multiplies(names[at])]
-        looked: set[int] = set()
-        while open_now:
-            at = open_now.pop()
-            if at in looked:
-                continue
-            looked.add(at)
-            for maker in _makers(_sizes(names[at], handed[at]), makes, at, body):
-                if maker < begin:
-                    return False
-                if not _multiplies(names[maker]):
-                    open_now.append(maker)
-    return True
+    return all(
+        min(calls.made_for(at, begin), default=begin) >= begin
+        for begin in range(body, len(calls), body)
+        for at in calls.products(begin, begin + body)
+    )
+
+
+def hand_on_a_state(time: CpuTime, rounds: Rounds, operators: I64) -> bool:
+    """Whether a product takes what the same product of the round before led to, as in layers of a model.
+
+    By how many elements all that has: where a size is unknown, or a row is picked, something else may come in.
+    """
+    body = rounds.body
+    calls = _Calls(time, operators[rounds.first : rounds.first + 3 * body], body)
+    return any(
+        at - body in calls.made_for(at, body, surely=True) for at in calls.products(2 * body, 3 * body)
+    )
+
+
+def lead_to_the_next(time: CpuTime, operators: I64, starts: I64) -> bool:
+    """The same of rounds that are not all alike, and begin with what they pick: whether a product led to another."""
+    first, second, third, end = (starts[:4] - starts[0]).tolist()
+    longest = int(np.diff(starts).max())
+    calls = _Calls(time, operators[starts[0] : starts[0] + end], longest)
+    before = set(calls.products(first, third))
+    return any(before & calls.made_for(at, second, surely=True) for at in calls.products(third, end))
+
+
+class _Made(NamedTuple):
+    """How many elements the result of an operator may have, or, where that is not known, has at most."""
+
+    sizes: frozenset[int] = frozenset()
+    most: float = -1.0
+
+
+class _Calls:
+    """Operators of some rounds of a ``body`` each, with how many elements they take and give."""
+
+    def __init__(self, time: CpuTime, operators: I64, body: int) -> None:
+        self._body = body
+        self._names = [time.trace.name(each) for each in operators.tolist()]
+        self._handed = [_shapes(one) for one in inputs_of_events(time.trace, operators)]
+        self._makes = [_makes(name, shapes) for name, shapes in zip(self._names, self._handed, strict=True)]
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @property
+    def unknown(self) -> bool:
+        """Whether the size of any result is unknown."""
+        return any(math.isinf(each.most) for each in self._makes)
+
+    def products(self, begin: int, end: int) -> list[int]:
+        """The matrix products among some calls."""
+        return [at for at in range(begin, min(end, len(self))) if _multiplies(self._names[at])]
+
+    def made_for(self, at: int, since: int, *, surely: bool = False) -> set[int]:
+        """The calls, not long before ``since``, that make what a call takes, or what these take in turn.
+
+        ``surely``: none whose result is only known to be no larger than something.
+        """
+        found: set[int] = set()
+        left = [at]
+        while left:
+            for maker in self._makers(left.pop(), surely):
+                if maker not in found:
+                    found.add(maker)
+                    if maker >= since:
+                        left.append(maker)
+        return found
+
+    def _makers(self, at: int, surely: bool) -> list[int]:
+        """The last calls within a round before one that can have made what it takes, another for each tensor."""
+        found: list[int] = []
+        for size in _sizes(self._names[at], self._handed[at]):
+            for each in range(at - 1, max(at - self._body, 0) - 1, -1):
+                made = self._makes[each]
+                if each in found or not (size in made.sizes or made.most >= size):
+                    continue
+                if size in made.sizes or not surely:
+                    found.append(each)
+                elif not math.isinf(made.most):
+                    continue
+                break
+        return found
 
 
 def are_weighed(time: CpuTime, rounds: Rounds, operators: I64) -> bool:
@@ -132,33 +201,23 @@ def _sizes(name: str, shapes: Sequence[Shape]) -> list[int]:
     return [math.prod(each) for each in shapes]
 
 
-def _makers(sizes: Sequence[int], makes: Sequence[tuple[float, float]], at: int, body: int) -> list[int]:
-    """The last operators within a round before one that can have made tensors of these sizes, another for each."""
-    found: list[int] = []
-    for size in sizes:
-        before = [each for each in range(at - 1, max(at - body, 0) - 1, -1) if each not in found]
-        exact = next((each for each in before if makes[each][0] == size), -1)
-        at_most = next((each for each in before if makes[each][1] >= size), -1)
-        if max(exact, at_most) >= 0:
-            found.append(max(exact, at_most))
-    return found
-
-
-def _makes(name: str, shapes: Sequence[Shape]) -> tuple[float, float]:
-    """How many elements the result of an operator has, and the most that it may have where that is not known."""
+def _makes(name: str, shapes: Sequence[Shape]) -> _Made:
     if is_autograd_function(name):
-        return -1.0, -1.0
+        return _Made()
+    elements = max(map(math.prod, shapes), default=1)
+    if _PARTS.match(name):
+        return _Made(frozenset(elements // side for side in shapes[0] if side > 1) if shapes else frozenset())
     try:
         size = _size_of_result(name, shapes)
     except (ValueError, IndexError):
-        size = math.nan
-    if not math.isnan(size):
-        return size, -1.0
-    most = max(map(math.prod, shapes), default=1)
-    return -1.0, most if _LESS.match(name) else math.inf
+        size = -1
+    if size >= 0:
+        return _Made(frozenset((size,)))
+    return _Made(most=elements - 1 if _LESS.match(name) else math.inf)
 
 
-def _size_of_result(name: str, shapes: Sequence[Shape]) -> float:
+def _size_of_result(name: str, shapes: Sequence[Shape]) -> int:
+    """-1 where it is not known."""
     if _SAME_SIZE.match(name):
         return math.prod(np.broadcast_shapes(*(each for each in shapes if math.prod(each) > 1)))
     if _ROWS.match(name):
@@ -169,7 +228,7 @@ def _size_of_result(name: str, shapes: Sequence[Shape]) -> float:
         return math.prod(np.broadcast_shapes(shapes[0][:-2], shapes[1][:-2])) * shapes[0][-2] * shapes[1][-1]
     if _ATTENTION.match(name):
         return math.prod(shapes[0][:-1]) * shapes[2][-1]
-    return math.nan
+    return -1
 
 
 def _shapes(inputs: Sequence[list[Any]]) -> list[Shape]:

@@ -212,3 +212,49 @@ def test_weights_of_each_item_are_read_for_all(own: bool, computed: bool) -> Non
     found = loops_of(calls, 64, weights=64 if own else 1, each=200.0)
     assert found.loops
     assert (found.computes > 0.1) is computed
+
+
+def layer(wide: int) -> list[Call]:
+    """A layer that takes so many numbers of 34 rows each, picks queries, keys and values, and makes 48 of each row."""
+    return [
+        ("aten::linear", ([34, wide], [144, wide], [144])),
+        ("aten::permute", ([34, 3, 48],)),
+        ("aten::select", ([3, 34, 48],)),
+        ("aten::select", ([3, 34, 48],)),
+        ("aten::select", ([3, 34, 48],)),
+        ("aten::scaled_dot_product_attention", ([1, 34, 48],) * 3),
+        ("aten::linear", ([34, 48], [48, 48], [48])),
+    ]
+
+
+@pytest.mark.parametrize(("wide", "found"), [(48, False), (50, True)])
+def test_layers_that_pick_rows_of_what_the_layer_before_made_are_none(wide: int, found: bool) -> None:
+    """Attention takes its queries, keys and values out of one tensor; nothing is trained."""
+    assert bool(loops_of(layer(wide), 20, weights=0).loops) is found
+
+
+PICKED: list[Call] = [
+    ("aten::select", ([20, 48],)),
+    ("aten::select", ([20, 48],)),
+    ("aten::mul", ([48], [48])),
+    ("aten::linear", ([48], [48, 48])),
+]
+
+
+@pytest.mark.parametrize(("calls", "found"), [(layer(48), False), (PICKED, True)])
+def test_nor_are_such_layers_that_are_not_all_alike(calls: Sequence[Call], found: bool) -> None:
+    """Some of them have one more operator."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 0.0
+        for number in range(20):
+            more: list[Call] = [("aten::tanh", ([34, 48],))] if number * number % 7 % 2 else []
+            for name, shapes in (*calls, *more):
+                event = trace.op(at, at + 9, name)
+                trace.shapes(event, [list(each) for each in shapes], ["float"] * len(shapes))
+                at += 10
+
+    analysis = Analysis(steps(4, 1_700, body).build())
+    time = cpu_time(analysis)
+    assert time is not None
+    assert bool(item_loops(analysis, time).loops) is found
