@@ -12,9 +12,9 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, clip, union
+from rules.analysis.cpu.active_dropouts import active_dropouts
 from rules.analysis.cpu.cpu_time import CpuTime
 from rules.analysis.names.operators import FORWARD, is_autograd_function
-from rules.analysis.stretches.active_dropouts import active_dropouts
 from rules.analysis.stretches.backward_again import backward_again
 from rules.analysis.stretches.unneeded_gradients import unneeded_gradients
 from rules.findings.base import Category, Finding, rule

@@ -15,8 +15,8 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import contains, union
+from rules.analysis.cpu.active_dropouts import active_dropouts
 from rules.analysis.cpu.cpu_time import CpuTime
-from rules.analysis.stretches.active_dropouts import active_dropouts
 from rules.findings.base import Category, Finding, Need, rule
 from rules.kernels.memory_orders import orders_differ
 from rules.kernels.operator_roofs import shown_shapes, work_of

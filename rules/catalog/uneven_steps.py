@@ -15,10 +15,10 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, durations, length, pairs, union
 from rules.analysis.cpu.cpu_time import cpu_time
 from rules.analysis.gpu.inside_window import operations
+from rules.analysis.gpu.step_kernels import Work, work_of
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.serving_steps import kind_of_step
 from rules.analysis.steps.growth import grow
-from rules.analysis.steps.same_work import Work, work_of
 from rules.analysis.steps.steps import Step
 from rules.analysis.stretches.evaluations import evaluations
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, remedy, rule, severity_of

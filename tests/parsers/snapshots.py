@@ -6,6 +6,7 @@ from typing import Any
 
 FORWARD = ({"name": "forward", "filename": "/env/site-packages/torch/nn/modules/linear.py", "line": 125},)
 OWN = ({"name": "train", "filename": "/home/me/train.py", "line": 7},)
+LOSS = ({"name": "cross_entropy", "filename": "/env/site-packages/torch/nn/functional.py", "line": 9},)
 OPTIMIZER = ({"name": "_init_group", "filename": "/env/site-packages/torch/optim/adam.py", "line": 182},)
 PLACED = ({"name": "convert", "filename": "/env/site-packages/torch/nn/modules/module.py", "line": 1370},)
 

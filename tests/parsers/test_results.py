@@ -406,36 +406,6 @@ def test_rows_of_gpu_operations_that_cannot_be_are_left_out(tmp_path: Path) -> N
         open_trace([path])
 
 
-FOR_PEOPLE = """loss 2.3
-Generating '/tmp/nsys-report.qdstrm'
-[1/3] [==========50%          ] report.sqlite
-[2/3] Executing 'cuda_api_sum' stats report
-
- Time (%)  Total Time (ns)  Num Calls  Avg (ns)        Name
- --------  ---------------  ---------  --------  ----------------
-     61.5        1,234,567          3  411522.3  cudaLaunchKernel
-     38.5          700,000          1  700000.0  cudaMalloc
-
-[3/3] Executing 'cuda_gpu_kern_sum' stats report
-
- Time (%)  Total Time (ns)  Instances            Name
- --------  ---------------  ---------  -----------------------
-    100.0           65,536          2  gemm<float>(float*, int)
-"""
-
-
-def test_tables_that_nsys_prints_behind_a_programs_output_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "run.log"
-    path.write_text(FOR_PEOPLE)
-    calls, kernels = open_trace([path]).tables
-    assert (calls.title, kernels.title) == ("cuda_api_sum of nsys stats", "cuda_gpu_kern_sum of nsys stats")
-    assert [row[1] for row in calls.rows] == [1_234_567, 700_000]
-    assert kernels.rows[0][-1] == "gemm<float>(float*, int)"
-    path.write_text(FOR_PEOPLE.replace("Time (%)", "Share"))
-    with pytest.raises(TraceError):
-        open_trace([path])
-
-
 @pytest.mark.parametrize("key", ["id", "arrival", "first", "end", "prompt", "out"])
 def test_a_number_that_no_request_has_leaves_its_line_out(tmp_path: Path, key: str) -> None:
     sound = {"id": 1, "arrival": 1000, "first": 2000, "end": 6000, "prompt": 4, "out": 5}

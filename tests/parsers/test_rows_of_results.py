@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from parsers import open_trace
-from parsers.model import Trace
+from parsers.model import Trace, TraceError
 
 ALLTOALL = """#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error
 #        (B)    (elements)                     (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
@@ -75,3 +77,33 @@ def test_rows_of_nccl_tests_into_which_nccl_logs_are_whole(fixtures: Path, tmp_p
     (whole,) = open_trace([fixtures / "results" / "nccl_tests.txt"]).tables
     (table,) = open_trace([tmp_path / "job.log"]).tables
     assert table.rows == whole.rows
+
+
+FOR_PEOPLE = """loss 2.3
+Generating '/tmp/nsys-report.qdstrm'
+[1/3] [==========50%          ] report.sqlite
+[2/3] Executing 'cuda_api_sum' stats report
+
+ Time (%)  Total Time (ns)  Num Calls  Avg (ns)        Name
+ --------  ---------------  ---------  --------  ----------------
+     61.5        1,234,567          3  411522.3  cudaLaunchKernel
+     38.5          700,000          1  700000.0  cudaMalloc
+
+[3/3] Executing 'cuda_gpu_kern_sum' stats report
+
+ Time (%)  Total Time (ns)  Instances            Name
+ --------  ---------------  ---------  -----------------------
+    100.0           65,536          2  gemm<float>(float*, int)
+"""
+
+
+def test_tables_that_nsys_prints_behind_a_programs_output_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_text(FOR_PEOPLE)
+    calls, kernels = open_trace([path]).tables
+    assert (calls.title, kernels.title) == ("cuda_api_sum of nsys stats", "cuda_gpu_kern_sum of nsys stats")
+    assert [row[1] for row in calls.rows] == [1_234_567, 700_000]
+    assert kernels.rows[0][-1] == "gemm<float>(float*, int)"
+    path.write_text(FOR_PEOPLE.replace("Time (%)", "Share"))
+    with pytest.raises(TraceError):
+        open_trace([path])

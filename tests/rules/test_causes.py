@@ -12,7 +12,7 @@ import pytest
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.causes import in_order, leading
-from rules.diagnosis import Diagnosis, diagnose
+from rules.diagnosis import Diagnosis
 from rules.findings.base import Category, Finding, Severity, severity_of
 from rules.fixes.base import Proposal
 from rules.fixes.changes import host_time_times
@@ -22,7 +22,6 @@ from rules.remedies.remedy import Remedy
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay, replay_of
 from rules.verdict.promises import first_step_in_a_line, step_with, worded
-from rules.verdict.verdict import verdict
 from rules.wording.words import Headline, Part, ours, part_of, part_of_steps
 from tests.opened import diagnosed
 from tests.rules.builder import TinyTrace, steps
@@ -399,56 +398,3 @@ def test_what_is_small_beside_computing_comes_after_it() -> None:
     large = finding(Category.COPY_H2D, SMALL_BESIDE_COMPUTING + 0.01)
     assert leading(busy, [small, bound]) is bound
     assert leading(busy, [large, bound]) is large
-
-
-@pytest.mark.parametrize(
-    ("kernel", "until", "copying", "limits"),
-    [
-        ("advance_cells", 600, 150, True),
-        ("advance_cells", 480, 150, False),  # not most of the time
-        ("advance_cells", 600, 200, False),  # too much to be small beside it
-        ("ampere_bf16_s16816gemm_bf16_128x64_tn", 600, 150, False),  # what it lacks other rules say
-    ],
-)
-def test_a_kernel_of_the_programs_own_that_takes_most_of_the_time_comes_before_what_is_small_beside_it(
-    kernel: str, until: float, copying: float, limits: bool
-) -> None:
-    trace = TinyTrace()
-    each = 1_000 - copying
-    for number in range(40):
-        at = each * number
-        trace.operation(at, at + until, kernel, at - 5 if number else 0.0)
-        trace.operation(at + until, at + each, f"other_{number}", at)
-    trace.copy(40 * each, 40_000, "DtoH", 40 * each - 300, pageable=True)
-    built = trace.build()
-    said = verdict(Analysis(built), diagnose(built))
-    assert said.startswith("Copies from the GPU") is not limits
-    assert ("60 % in advance_cells alone" in said) is limits
-
-
-@pytest.mark.parametrize(("unexplained", "leads"), [(0.29, False), (0.31, True)])
-def test_what_nobody_can_explain_comes_after_a_kernel_that_takes_twice_as_long(
-    unexplained: float, leads: bool
-) -> None:
-    def body(trace: TinyTrace, _: int) -> None:
-        trace.operation(20, 620, "advance_cells", 0)
-
-    ran = Analysis(steps(6, STEP_US, body).build())
-    waits = replace(
-        finding(Category.UNEXPLAINED_IDLE, 0.0),
-        intervals=((0, round(unexplained * 1_000_000)),),
-        severity=Severity.INFO,
-    )
-    assert (leading(ran, [waits]) is waits) is leads
-
-
-def test_one_kernel_is_all_that_a_gpu_computes_between_its_copies() -> None:
-    trace = TinyTrace()
-    trace.copy(0, 6_000, "HtoD", -10, pageable=True)
-    for number in range(40):
-        at = 6_000 + 700 * number
-        trace.operation(at, at + 700, "advance_cells", at - 500)
-    trace.copy(34_000, 40_000, "DtoH", 33_900, pageable=True)
-    built = trace.build()
-    said = verdict(Analysis(built), diagnose(built))
-    assert said == "The GPU computes 70 % of the time, nearly all of it in advance_cells"

@@ -15,7 +15,7 @@ from rules.analysis.beside.kernel_times import KernelTime, KernelTimes
 from rules.analysis.beside.recorded_work import OperatorWork, RecordedWork
 from rules.analysis.cpu.cpu_time import cpu_time
 from rules.analysis.cpu.sampled_stacks import OwnFrame, OwnTime
-from rules.analysis.steps.same_work import _computes_longer
+from rules.analysis.gpu.step_kernels import _computes_longer
 from rules.catalog import (
     cpu_many_operators,
     gpu_memory,
