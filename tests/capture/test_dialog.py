@@ -19,6 +19,7 @@ from parsers import open_trace
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from tests.capture.pretend import PretendTools, alive, annotations, script_request
+from tests.examples import one_of
 from viewer.appearance import theme
 from viewer.capture.commands import FILE_NAME
 from viewer.capture.form import target
@@ -382,7 +383,7 @@ def test_a_launcher_that_was_recorded_with_shows_the_python_beside_it(
         assert dialog.request().target.launcher[0] == Path(launcher[0]).name
 
 
-@pytest.mark.parametrize("name", ["dark", "light"])
+@pytest.mark.parametrize("name", one_of(2, ["dark", "light"]))
 def test_the_dialog_paints_in_both_themes(make_dialog: MakeDialog, qapp: QApplication, name: str) -> None:
     dialog = make_dialog(FULL)
     theme.apply(qapp, name)

@@ -65,6 +65,7 @@ def test_what_decides_nothing_is_left_out(known: dict[tuple[str, str], Constant]
     assert ("parsers/model/builder.py", "MAX_NAME_LENGTH") in known
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("file", "name", "is_kept"),
     [
@@ -81,6 +82,7 @@ def test_what_is_kept_of_a_constant_as_a_module_is_loaded_needs_a_process(
     assert made_of_it_as_loaded(known[file, name]) is is_kept
 
 
+@pytest.mark.thorough
 def test_a_function_that_reads_a_constant_is_known_by_its_name(
     known: dict[tuple[str, str], Constant],
 ) -> None:

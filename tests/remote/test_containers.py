@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.capture.pretend import PretendTools
+from tests.examples import one_of
 from tests.remote.far_machine import NSYS
 from tests.remote.podman_engine import IMAGE, PodmanEngine, Unusable
 from tests.remote.test_recording_elsewhere import OnAThread, shell_request
@@ -62,10 +63,13 @@ def inside(pretend_tools: PretendTools, tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(
     ("place", "words"),
-    [
-        ("container:trainer", ["exec", "-i", "trainer"]),
-        ("container:team/torch:2.13", ["run", "-d", "--rm", "--init", "--entrypoint", "sleep"]),
-    ],
+    one_of(
+        2,
+        [
+            ("container:trainer", ["exec", "-i", "trainer"]),
+            ("container:team/torch:2.13", ["run", "-d", "--rm", "--init", "--entrypoint", "sleep"]),
+        ],
+    ),
 )
 def test_a_program_is_recorded_in_a_container(
     inside: Path, pretend_tools: PretendTools, tmp_path: Path, place: str, words: list[str]
@@ -85,7 +89,7 @@ def test_a_program_is_recorded_in_a_container(
 @pytest.mark.parametrize(
     ("place", "words"),
     [
-        ("pod:trainer-0", ["exec", "-i", "trainer-0", "--"]),
+        pytest.param("pod:trainer-0", ["exec", "-i", "trainer-0", "--"], marks=pytest.mark.thorough),
         pytest.param(
             "pod:team/trainer-0", ["exec", "-i", "-n", "team", "trainer-0", "--"], marks=pytest.mark.thorough
         ),

@@ -84,7 +84,7 @@ def report(folder: Path) -> Path:
 Make = Callable[[Path], Path]
 
 
-@pytest.fixture(params=[recording, report])
+@pytest.fixture(params=one_of(2, [recording, report]))
 def evil_window(
     request: pytest.FixtureRequest, empty_window: MainWindow, qtbot: QtBot, tmp_path: Path
 ) -> MainWindow:

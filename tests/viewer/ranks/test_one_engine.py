@@ -18,6 +18,7 @@ from rules.remedies.communication import keep_up
 from rules.summaries.facts import ManyRanksDiagnosis
 from rules.summaries.findings import diagnosis_of_many
 from rules.wording.late_ranks import because, doing, explanation, late_names, when
+from tests.examples import one_of
 from tests.rank_runs import Run
 from viewer.loading.ranks import summaries
 from viewer.loading.ranks.opening import joined
@@ -69,7 +70,7 @@ def agree(files: list[Path]) -> None:
 
 @pytest.mark.parametrize(
     "where",
-    [FIXTURES / "ddp", resources.path("samples") / "straggler_four_ranks"],
+    one_of(2, [FIXTURES / "ddp", resources.path("samples") / "straggler_four_ranks"]),
     ids=lambda each: each.name,
 )
 def test_recorded_runs_get_one_verdict(where: Path) -> None:

@@ -86,7 +86,7 @@ def test_what_was_measured_stands_beside_the_promise_on_its_card(
 @pytest.mark.parametrize(
     ("trials", "elsewhere", "said"),
     [
-        (0, MIN_TRIALS, ""),
+        pytest.param(0, MIN_TRIALS, "", marks=pytest.mark.thorough),
         (
             MIN_TRIALS - 1,
             0,
