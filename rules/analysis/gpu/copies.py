@@ -87,6 +87,7 @@ def worst_copies(analysis: Analysis, direction: CopyKind) -> Copies | None:
     return max(every, key=lambda copies: copies.exposed_ns, default=None)
 
 
+@derived_by
 def copies_of(analysis: Analysis, device: int, direction: CopyKind) -> Copies:
     """The copies of one direction.
 
