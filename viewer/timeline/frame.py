@@ -44,6 +44,7 @@ NAME_PX = 12
 SMALL_NAME_PX = 10
 MIN_TEXT_ROW = 12  # pixels: lower rows have no names
 SMALL_TEXT_ROW = 16
+MIN_WIDE_ROW = min(MIN_TEXT_ROW, ROUNDED_ROW)  # pixels: in lower rows nothing is done with what is wide
 MIN_LABELLED = 26  # pixels: lower lanes have no labels in their gaps
 MAX_NAMES = 1200
 
@@ -209,7 +210,7 @@ class FramePainter:
                 over.append(partial(paint_over_gaps, picture, row, strip.look(row.colors, view)))
             else:
                 strip.draw(row.colors, view, picture.lines.add(row.place))
-            if row.height >= min(MIN_TEXT_ROW, ROUNDED_ROW):
+            if row.height >= MIN_WIDE_ROW:
                 seen = strip.shown(view)
                 if seen is not None and len(seen.wide):
                     over.append(partial(round_events, picture, row, seen))

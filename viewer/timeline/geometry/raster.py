@@ -41,7 +41,12 @@ class Lines:
     def put(self, pixels: U32) -> None:
         """Write the whole picture."""
         lines = self._kept[: self._used]
-        np.where(lines, lines, lines[0]).take(self._shown, axis=0, out=pixels, mode="clip")
+        # with bits, as np.where takes up to fifty times as long where neighbours differ in what they show
+        seen = (lines == 0).view(np.uint8).astype(np.uint32)
+        np.negative(seen, out=seen)  # all bits where the ground shows, and none elsewhere
+        seen &= lines[0]
+        seen |= lines
+        seen.take(self._shown, axis=0, out=pixels, mode="clip")
 
 
 LEVELS = 24
@@ -91,7 +96,7 @@ def row_colors(columns: Columns, classes: U8, table: U32, ground: int, line: int
 def visible_colors(columns: Columns, classes: U8, table: U32, ground: int, line: int) -> U32:
     """The same, and 0 where nothing is."""
     colors = row_colors(columns, classes, table, ground, line)
-    colors[columns.event < 0] = 0
+    colors *= columns.event >= 0
     return colors
 
 
