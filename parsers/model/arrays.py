@@ -70,6 +70,16 @@ def among(values: Array, ascending: Array) -> BOOL:
     return np.asarray(ascending[place] == values)
 
 
+def place_in(keys: I64, wanted: I64) -> I64:
+    """For each wanted number the place of the first equal one in ``keys``; -1 without one."""
+    if not len(keys):
+        return np.full(len(wanted), -1, np.int64)
+    order = np.argsort(keys, kind="stable")
+    at = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
+    found = order[at]
+    return np.where(keys[found] == wanted, found, -1)
+
+
 def without(values: npt.ArrayLike, others: npt.ArrayLike) -> Array:
     """The distinct ``values`` that are none of the others, ascending."""
     found = distinct_values(values)

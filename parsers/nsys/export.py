@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.files.unpacking_limit import require_memory
-from parsers.model.arrays import BOOL, I32, I64
+from parsers.model.arrays import BOOL, I32, I64, place_in
 from parsers.model.attributes import Attribute
 from parsers.model.builder import TraceBuilder
 from parsers.model.errors import Malformed, UnknownFormat
@@ -87,10 +87,7 @@ def _matches(keys: I64, wanted: I64) -> npt.NDArray[np.signedinteger]:
         found = place[np.clip(wanted, low, high) - low]
         found[(wanted < low) | (wanted > high) | (wanted == 0)] = -1
         return found
-    order = np.argsort(keys, kind="stable")
-    at = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
-    found_at = order[at]
-    return np.where((keys[found_at] == wanted) & (wanted != 0), found_at, -1)
+    return np.where(wanted != 0, place_in(keys, wanted), -1)
 
 
 _OF_NSYS = regex(

@@ -14,7 +14,7 @@ import numpy as np
 
 import resources
 from parsers.model import Attribute, CopyKind, Device, Effect, EventKind, Lane, LaneKind, MemoryKind, Progress
-from parsers.model.arrays import ABSENT, BOOL, I32, I64, per_value, rows_by
+from parsers.model.arrays import ABSENT, BOOL, I32, I64, per_value, place_in, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass
 from parsers.model.quality import ONE_BY_ONE, RAN_ONE_BY_ONE
@@ -254,10 +254,8 @@ class _Recording:
         """Each operation to the call with its number."""
         if not len(calls) or not len(events):
             return
-        order = np.argsort(of_calls, kind="stable")
-        place = order[np.minimum(np.searchsorted(of_calls[order], numbers), len(order) - 1)]
-        same = of_calls[place] == numbers
-        self.builder.link(events[same], calls[place[same]])
+        place = place_in(of_calls, numbers)
+        self.builder.link(events[place >= 0], calls[place[place >= 0]])
 
     def _markers(self, texts: Mapping[int, str]) -> None:
         """Ranges of NVTX: a row where one begins, and one of the same number where it ends."""

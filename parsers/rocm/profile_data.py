@@ -9,11 +9,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from parsers.model import Attribute, CopyKind, Counter, Device, EventKind, Lane, LaneKind, Progress
-from parsers.model.arrays import ABSENT, BOOL, I32, I64, distinct_values, per_value, rows_by
+from parsers.model.arrays import ABSENT, BOOL, I32, I64, distinct_values, per_value, place_in, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass
 from parsers.rocm.columns import DatabaseColumns
-from parsers.rocm.timeline import place_in, taken
+from parsers.rocm.timeline import taken
 from parsers.sqlite.database import Database
 from parsers.sqlite.row_source import source_rows
 from parsers.sqlite.whole_columns import Columns

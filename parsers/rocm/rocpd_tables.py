@@ -16,7 +16,7 @@ import numpy as np
 
 from parsers.files.decoders import UNREADABLE
 from parsers.model import I64, Device, Effect, EventKind
-from parsers.model.arrays import ABSENT, distinct_values, per_value, rows_by
+from parsers.model.arrays import ABSENT, distinct_values, per_value, place_in, rows_by
 from parsers.model.late import dataclass
 from parsers.rocm.columns import DatabaseColumns
 from parsers.rocm.timeline import (
@@ -27,7 +27,6 @@ from parsers.rocm.timeline import (
     direction_of,
     gpu_properties,
     is_marker,
-    place_in,
     streams_or_queues,
     taken,
 )

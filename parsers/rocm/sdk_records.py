@@ -13,7 +13,7 @@ from parsers.files.decoders import UNREADABLE
 from parsers.json_lists import Piece
 from parsers.json_records import R, Records
 from parsers.model import I64, Device, Effect, EventKind, QualityRecorder
-from parsers.model.arrays import ABSENT, rows_by
+from parsers.model.arrays import ABSENT, place_in, rows_by
 from parsers.model.late import dataclass
 from parsers.rocm.timeline import (
     AMD_GPU,
@@ -23,7 +23,6 @@ from parsers.rocm.timeline import (
     direction_of,
     gpu_properties,
     is_marker,
-    place_in,
     streams_or_queues,
     taken,
 )

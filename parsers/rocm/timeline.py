@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from parsers.model import BOOL, I32, I64, Attribute, CopyKind, EventKind, Lane, LaneKind
-from parsers.model.arrays import ABSENT, distinct_values, per_value, rows_by
+from parsers.model.arrays import ABSENT, distinct_values, per_value, place_in, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass
 from parsers.statements import state_capture, state_shape
@@ -213,16 +213,6 @@ def _places_of_pairs(process: I64, number: I64, wanted_process: I64, wanted: I64
 
 def _mapped(to: I64, places: I64) -> I64:
     return np.where(places >= 0, to[np.maximum(places, 0)], -1) if len(to) else np.full(len(places), -1)
-
-
-def place_in(keys: I64, wanted: I64) -> I64:
-    """For each wanted number the place of the first equal one in ``keys``; -1 without one."""
-    if not len(keys):
-        return np.full(len(wanted), -1, np.int64)
-    order = np.argsort(keys, kind="stable")
-    at = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
-    found = order[at]
-    return np.where(keys[found] == wanted, found, -1)
 
 
 def taken(column: I64, places: I64) -> I64:

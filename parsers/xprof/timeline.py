@@ -8,7 +8,7 @@ from dataclasses import field, replace
 import numpy as np
 
 from parsers.model import GPU_WORK, Attribute, CopyKind, Device, Effect, EventKind, Lane, LaneKind
-from parsers.model.arrays import BOOL, I64, MAX_NUMBER, U8, distinct_values, per_value, rows_by
+from parsers.model.arrays import BOOL, I64, MAX_NUMBER, U8, distinct_values, per_value, place_in, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass, regex
 from parsers.model.names.collectives import collective_of
@@ -63,11 +63,9 @@ class PlaneTimeline:
         )
         is_work = is_work.astype(bool)
         calls, of_call = events[~is_work], numbers[~is_work]
-        if len(calls):
-            order = np.argsort(of_call, kind="stable")
-            place = np.minimum(np.searchsorted(of_call[order], numbers[is_work]), len(calls) - 1)
-            found = (of_call[order][place] == numbers[is_work]) & (numbers[is_work] > 0)
-            self.builder.link(events[is_work][found], calls[order][place[found]])
+        place = place_in(of_call, numbers[is_work])
+        found = (place >= 0) & (numbers[is_work] > 0)
+        self.builder.link(events[is_work][found], calls[place[found]])
         state_capture(self.builder)
         with_stack = any(lane.kind is LaneKind.PYTHON for lane in self.builder.lanes)
         self.builder.capture = replace(self.builder.capture, with_stack=with_stack)

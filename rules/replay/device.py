@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, EventKind
-from parsers.model.arrays import distinct_rows, distinct_values, percentile_of, rows_by, without
+from parsers.model.arrays import distinct_rows, distinct_values, percentile_of, place_in, rows_by, without
 from parsers.model.events import of_kinds
 from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
@@ -368,10 +368,8 @@ def _meetings(analysis: Analysis, events: I64) -> I64:
     number[run.places[together]] = run.meetings.meeting[together]
     for sent, received in _messages(columns.collective, columns.bytes, columns.device, columns.end):
         number[[sent, received]] = len(run.meetings.size) + sent
-    order = np.argsort(columns.event)
-    place = np.minimum(np.searchsorted(columns.event[order], events), max(len(order) - 1, 0))
-    known = columns.event[order][place] == events
-    found[known] = number[order[place[known]]]
+    place = place_in(columns.event, events)
+    found[place >= 0] = number[place[place >= 0]]
     values, counts = np.unique(found[found >= 0], return_counts=True)
     found[~np.isin(found, values[counts > 1])] = NONE
     return found

@@ -26,7 +26,7 @@ from parsers.chrome.decode.categories import Where
 from parsers.chrome.decode.collect import Columns, Series
 from parsers.chrome.decode.header import XPROF, Header
 from parsers.files.base import Source
-from parsers.model.arrays import BOOL, I32, I64, distinct_values
+from parsers.model.arrays import BOOL, I32, I64, distinct_values, place_in
 from parsers.model.attributes import Attribute
 from parsers.model.builder import TraceBuilder
 from parsers.model.events import of_kinds
@@ -154,14 +154,12 @@ def _sizes_from_calls(builder: TraceBuilder, table: Table, operation: I64, launc
     calls, sizes = table.call_sizes
     if not len(calls):
         return
-    order = np.argsort(calls, kind="stable")
-    calls, sizes = calls[order], sizes[order]
     copies = of_kinds(table.kind[operation], EventKind.MEMCPY) & ~np.isin(
         operation, builder.stated(Attribute.BYTES)
     )
     operation, launch = operation[copies], launch[copies]
-    place = np.minimum(np.searchsorted(calls, launch), len(calls) - 1)
-    told = calls[place] == launch
+    place = place_in(calls, launch)
+    told = place >= 0
     builder.attribute(Attribute.BYTES, operation[told], sizes[place[told]])
 
 

@@ -8,7 +8,7 @@ from parsers.chrome.build.quarantine import Table
 from parsers.chrome.decode.collect import Columns
 from parsers.chrome.decode.messages import tensor_bytes
 from parsers.model import I32, I64, U8, Attribute, EventKind
-from parsers.model.arrays import distinct_values, rows_by
+from parsers.model.arrays import distinct_values, place_in, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.events import of_kinds
 from parsers.model.names.collectives import collective_of, is_collective_kernel
@@ -37,11 +37,9 @@ def complete_collectives(
     if not len(kernels):
         return
     wanting = _not_stating(kernels, Attribute.MESSAGE_BYTES, builder, table)
-    order = np.argsort(operation, kind="stable")
-    operation, launch = operation[order], launch[order]
     if len(operation) and len(wanting):
-        place = np.minimum(np.searchsorted(operation, wanting), len(operation) - 1)
-        linked = operation[place] == wanting
+        place = place_in(operation, wanting)
+        linked = place >= 0
         wanting, launches = wanting[linked], launch[place[linked]]
         threads = _threads(columns)[table.track]
         _from_nccl_ranges(builder, name, kind)
@@ -50,12 +48,8 @@ def complete_collectives(
         around = _innermost(launches, issuers, threads, start, start + table.duration)
         for which in _INHERITED:
             events, values = builder.statements(which)
-            order = np.argsort(events, kind="stable")
-            events, values = events[order], values[order]
-            if len(events):
-                at = np.minimum(np.searchsorted(events, around), len(events) - 1)
-                known = (around >= 0) & (events[at] == around)
-                builder.attribute(which, wanting[known], values[at[known]])
+            at = place_in(events, around)
+            builder.attribute(which, wanting[at >= 0], values[at[at >= 0]])
     unnamed = _not_stating(kernels, Attribute.COLLECTIVE, builder, table)
     distinct, place_of = np.unique(name[unnamed], return_inverse=True)
     texts = [collective_of(builder.strings[each]) for each in distinct.tolist()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import GPU_WORK, I64, U8, Effect, EventKind, QualityRecorder
-from parsers.model.arrays import median_of
+from parsers.model.arrays import median_of, place_in
 from parsers.model.events import of_kinds
 from parsers.model.units import duration as duration_text
 
@@ -20,11 +20,9 @@ def move_device_clock(start: I64, kind: U8, events: I64, correlation: I64, quali
     calls = of_kinds(kind[events], EventKind.API) & (correlation != 0)
     if not work.any() or not calls.any():
         return
-    order = np.argsort(correlation[calls], kind="stable")
-    launch, number = events[calls][order], correlation[calls][order]
-    operation, wanted = events[work], correlation[work]
-    place = np.minimum(np.searchsorted(number, wanted), len(number) - 1)
-    found = number[place] == wanted
+    launch, operation = events[calls], events[work]
+    place = place_in(correlation[calls], correlation[work])
+    found = place >= 0
     if not found.any():
         return
     delay = start[operation[found]] - start[launch[place[found]]]

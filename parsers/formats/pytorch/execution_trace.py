@@ -22,7 +22,7 @@ from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.json_records import Records
 from parsers.model import I64, Effect, Excessive, Malformed, Progress, ResultTable, Trace
-from parsers.model.arrays import MAX_NUMBER
+from parsers.model.arrays import MAX_NUMBER, place_in
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass, regex
 from parsers.model.results import (
@@ -172,14 +172,11 @@ class Operators:
         nodes = np.concatenate([np.empty((0, 3), np.int64), *self._ids])
         if not len(nodes):
             return []
-        order = np.argsort(nodes[:, 0], kind="stable")
-        place = np.minimum(np.searchsorted(nodes[order, 0], nodes[:, 1]), len(nodes) - 1)
-        known = nodes[order[place], 0] == nodes[:, 1]
         names = {name: number for number, name in enumerate(dict.fromkeys(key[0] for key in self._kinds))}
         name_of_kind = np.array([names[key[0]] for key in self._kinds], np.int64)
         # not a range, which may count steps
         is_operator = np.array([_OF_LIBRARY in name for name in names], bool)
-        caller = np.where(known, order[place], _NONE)
+        caller = place_in(nodes[:, 0], nodes[:, 1])
         columns, at = [nodes[:, 2]], caller
         for _ in range(_MAX_CALLERS):
             called_by = np.where(at >= 0, name_of_kind[nodes[at, 2]], _NONE)
