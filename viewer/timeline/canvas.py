@@ -307,6 +307,7 @@ class LaneCanvas(QWidget):
                 round(NAMES_WIDTH * ratio), round(self.height() * ratio), QImage.Format.Format_RGB32
             )
             image.setDevicePixelRatio(ratio)
+            image.fill(theme.current().window)  # the last line may be painted by half
             with painting(image) as painter:
                 covered = self._under_heading().bottom() + 1 or self.state.layout.pinned_height
                 self._names.draw(painter, scene, shown, self.height(), cursor, self.hovered, covered)

@@ -123,7 +123,7 @@ class Ruler(QWidget):
             hidden = covered and any(right > box.left() - 4 and left < box.right() + 4 for box in covered)
             if left >= free and right <= most and not hidden:
                 self._text.draw(painter, label, round(left), y, 200)
-            painter.fillRect(round(x), RULER_HEIGHT - 5, 1, 4, colors.line_strong)
+            painter.fillRect(QRectF(round(x), RULER_HEIGHT - 5, 1, 4), colors.line_strong)
 
     def _area_box(self) -> QRectF | None:
         """Where the length of the measured area is written; None where it has no room."""
