@@ -202,12 +202,12 @@ def _annotations(
 
 
 def _are_only_remainders(trace: Trace, lanes: BOOL, steps: I64) -> bool:
-    """Whether no operator begins in any of them: what the program does came before its profiler's last step().
+    """Whether neither an operator nor a range begins in any: what the program does came before its profiler's step().
 
     PyTorch's first profilers marked with a range only the call of step() itself.
     """
-    operators = trace.events.of_kind(EventKind.CPU_OP)
-    begun = trace.events.start[operators[lanes[trace.events.lane[operators]]]]
+    named = trace.events.of_kind(EventKind.CPU_OP, EventKind.REGION)
+    begun = trace.events.start[named[lanes[trace.events.lane[named]]]]
     return len(begun) > 0 and not contains(trace.events.spans(steps), begun).any()
 
 
