@@ -80,6 +80,18 @@ def place_in(keys: I64, wanted: I64) -> I64:
     return np.where(keys[found] == wanted, found, -1)
 
 
+def last_of_group(group: Array, start: I64, wanted: Array, when: I64) -> I64:
+    """For each (wanted, when) the last place of (group, start), sorted, that is not after it; -1 without one."""
+    both = np.concatenate((group, wanted)), np.concatenate((start, when))
+    asked = np.concatenate((np.zeros(len(group), np.int8), np.ones(len(wanted), np.int8)))
+    order = np.lexsort((asked, both[1], both[0]))
+    before = np.cumsum(asked[order] == 0) - 1
+    found = np.empty(len(wanted), np.int64)
+    questions = asked[order] == 1
+    found[order[questions] - len(group)] = before[questions]
+    return found
+
+
 def without(values: npt.ArrayLike, others: npt.ArrayLike) -> Array:
     """The distinct ``values`` that are none of the others, ascending."""
     found = distinct_values(values)

@@ -335,6 +335,13 @@ class Form(QFormLayout):
         self.addRow(label)
 
 
+def empty_out(layout: QLayout) -> None:
+    """Take everything out of a layout; its widgets are deleted."""
+    while (item := layout.takeAt(0)) is not None:
+        if (widget := item.widget()) is not None:
+            widget.deleteLater()
+
+
 def beside(*widgets: QWidget) -> QWidget:
     """Widgets in a row; a label names what follows it."""
     holder = QWidget()

@@ -9,7 +9,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QComboBox, QGridLayout, QPushButton, QWidget
 
 from parsers.model.units import duration, how_many, percent
-from viewer.appearance.widgets import NO_MARGINS, ElidedLabel, Label, fill, horizontal, vertical
+from viewer.appearance.widgets import NO_MARGINS, ElidedLabel, Label, empty_out, fill, horizontal, vertical
 from viewer.documents.document import Document
 from viewer.panels.charts.budget_bar import BudgetBar, Part
 from viewer.panels.tables.table_model import Column, Show
@@ -82,9 +82,7 @@ class SelectedArea(QWidget):
         lanes = f" on {how_many(len(area.lanes), 'lane')}" if area.lanes else ""
         self.text.setText(f"{duration(area.end - area.start)} selected{lanes}, {count:,} events")
         self.devices = devices
-        while (item := self._bars.takeAt(0)) is not None:
-            if (widget := item.widget()) is not None:
-                widget.deleteLater()
+        empty_out(self._bars)
         for row, each in enumerate(devices[:MAX_BARS]):
             parts = [Part(key, label, ns) for key, label, ns in each.parts]
             bar = BudgetBar(each.device, parts, each.window_ns, thin=True)

@@ -10,6 +10,7 @@ from parsers.chrome.build.quarantine import Table
 from parsers.chrome.decode.collect import Columns, Instant
 from parsers.chrome.decode.times import INVALID
 from parsers.model import GPU_WORK, I64, Array, Attribute, EventKind
+from parsers.model.arrays import last_of_group
 from parsers.model.builder import TraceBuilder
 from parsers.model.events import of_kinds
 from parsers.model.names.calls import WORK_CALLS, Call, call_of
@@ -118,7 +119,7 @@ class _Places:
             return np.full(len(arrows), -1, np.int64)
         order = np.lexsort((table.start[events], thread))
         events, thread = events[order], thread[order]
-        place = _last_at_or_before(thread, table.start[events], mine, when)
+        place = last_of_group(thread, table.start[events], mine, when)
         candidate = events[np.maximum(place, 0)]
         touches = (place >= 0) & (mine >= 0) & (thread[np.maximum(place, 0)] == mine)
         touches &= table.start[candidate] + table.duration[candidate] >= when
@@ -132,15 +133,3 @@ class _Places:
 def _plain(number: Any) -> Any:
     """A process or thread as a number: some write those of events as text, and those of arrows not."""
     return int(number) if isinstance(number, str) and number.isdecimal() and len(number) < 20 else number
-
-
-def _last_at_or_before(group: I64, start: I64, wanted: I64, when: I64) -> I64:
-    """For each (wanted, when) the last place of (group, start), sorted, that is not after it; -1 without one."""
-    both = np.concatenate((group, wanted)), np.concatenate((start, when))
-    asked = np.concatenate((np.zeros(len(group), np.int8), np.ones(len(wanted), np.int8)))
-    order = np.lexsort((asked, both[1], both[0]))
-    before = np.cumsum(asked[order] == 0) - 1
-    found = np.empty(len(wanted), np.int64)
-    questions = asked[order] == 1
-    found[order[questions] - len(group)] = before[questions]
-    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import F64, I64, LaneKind, Trace, derived
-from parsers.model.arrays import distinct_values, median_of, rows_by
+from parsers.model.arrays import distinct_values, last_of_group, median_of, rows_by
 from parsers.model.late import dataclass
 from parsers.model.names.kernels import kernel_of_block
 from parsers.model.names.per_name import judged
@@ -90,11 +90,4 @@ def _kernel_of(trace: Trace, warps: I64, kernel: I64, part: I64) -> I64:
     order = np.lexsort((trace.events.start[warps], trace.events.lane[warps]))
     warps, kernel = warps[order], kernel[order]
     lane, start = trace.events.lane, trace.events.start
-    both = np.concatenate((warps, part))
-    asked = np.repeat([0, 1], [len(warps), len(part)])
-    place = np.lexsort((asked, start[both], lane[both]))
-    before = np.cumsum(asked[place] == 0) - 1
-    found = np.empty(len(part), np.int64)
-    questions = asked[place] == 1
-    found[place[questions] - len(warps)] = kernel[before[questions]]
-    return found
+    return kernel[last_of_group(lane[warps], start[warps], lane[part], start[part])]

@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from parsers.model.arrays import ascending, distinct_values, median_of, rows_by
+from parsers.model.arrays import (
+    ascending,
+    distinct_values,
+    last_of_group,
+    median_of,
+    per_value,
+    place_in,
+    rows_by,
+)
 
 FAR = 1 << 40
 
@@ -49,3 +57,27 @@ def test_medians_of_the_rows_or_columns_of_a_table_are_those_of_numpy(axis: int)
 def test_nothing_has_a_median_that_is_no_number() -> None:
     with pytest.warns(RuntimeWarning):
         assert np.isnan(median_of([]))
+
+
+def test_each_value_is_judged_once_in_ascending_order_and_rows_as_lists() -> None:
+    asked: list[object] = []
+
+    def judge(each: object) -> int:
+        asked.append(each)
+        return len(asked)
+
+    assert per_value(np.array([5, 3, 5, 4]), judge).tolist() == [3, 1, 3, 2]
+    assert asked == [3, 4, 5]
+    assert per_value(np.array([[1, 2], [0, 9], [1, 2]]), lambda row: sum(row)).tolist() == [3, 9, 3]
+    assert per_value(np.empty(0, np.int64), judge, np.int32).dtype == np.int32
+
+
+def test_the_place_of_a_number_is_that_of_the_first_equal_one() -> None:
+    assert place_in(np.array([8, 2, 8, 5]), np.array([5, 8, 3, 9])).tolist() == [3, 0, -1, -1]
+    assert place_in(np.empty(0, np.int64), np.array([1])).tolist() == [-1]
+
+
+def test_the_last_of_a_group_is_the_one_that_is_not_after_a_time() -> None:
+    group, start = np.array([1, 1, 4]), np.array([10, 20, 5])
+    wanted, when = np.array([1, 1, 1, 4]), np.array([20, 19, 30, 5])
+    assert last_of_group(group, start, wanted, when).tolist() == [1, 0, 1, 2]

@@ -24,6 +24,7 @@ from viewer.appearance.widgets import (
     SPRING,
     ElidedLabel,
     Label,
+    empty_out,
     fill,
     horizontal,
     scrolling,
@@ -188,11 +189,7 @@ class KernelDetails(QWidget):
             bars.append(Bar("theoretical", "Theoretical", theoretical / 100, f"{theoretical:.0f} %"))
         self.occupancy.show_bars(bars)
         self._occupancy_text.setText(occupancy_verdict(kernel).text)
-        while self._launch.count():
-            item = self._launch.takeAt(0)
-            widget = item.widget() if item is not None else None
-            if widget is not None:
-                widget.deleteLater()
+        empty_out(self._launch)
         for row, (label, text) in enumerate(launch_facts(kernel)):
             self._launch.addWidget(Label(label, "secondary", pixels=12), row, 0)
             self._launch.addWidget(Label(text, pixels=12, wrap=True), row, 1)
@@ -215,11 +212,7 @@ class KernelDetails(QWidget):
         self._explain_stall(first.reason if first is not None else "")
 
     def _explain_stall(self, reason: str) -> None:
-        while self._stall_text.count():
-            item = self._stall_text.takeAt(0)
-            widget = item.widget() if item is not None else None
-            if widget is not None:
-                widget.deleteLater()
+        empty_out(self._stall_text)
         explanation = stall_reasons().get(reason)
         self._stall_name.setText(capital(label_of(reason)) if reason else "")
         if explanation is None:

@@ -14,7 +14,7 @@ from parsers.model import I64, Array, Counter, Trace
 from parsers.model.late import dataclass
 from parsers.model.units import base_unit, percent, size
 from viewer.appearance import theme
-from viewer.appearance.widgets import ElidedLabel, Figure, horizontal
+from viewer.appearance.widgets import ElidedLabel, Figure, empty_out, horizontal
 from viewer.panels.panel import Panel, tab
 from viewer.timeline.geometry.tracks import stacked_counters
 from viewer.timeline.kinds.base import counter_style_of
@@ -158,11 +158,7 @@ class MemoryPanel(Panel):
         self._hint.setVisible(by_allocator and not any(each.tells_use for each in trace.memory))
 
     def _fill_legend(self, trace: Trace, curves: list[Curve]) -> None:
-        while self._legend.count():
-            item = self._legend.takeAt(0)
-            widget = item.widget() if item is not None else None
-            if widget is not None:
-                widget.deleteLater()
+        empty_out(self._legend)
         for curve in curves:
             entry = ElidedLabel(curve.told(trace), "secondary", pixels=12)
             entry.set_swatch(self._color(curve.counter))
