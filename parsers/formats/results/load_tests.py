@@ -209,7 +209,8 @@ class TrtllmBench(Parser):
 
     def recognises(self, source: Source) -> bool:
         head = source.head
-        return all(each.search(head) is not None for each in (_START, _PERFORMANCE, _OF_TENSORRT_LLM))
+        is_json = _START.match(head) is not None
+        return is_json and all(each.search(head) is not None for each in (_PERFORMANCE, _OF_TENSORRT_LLM))
 
     def read(self, source: Source, progress: Progress) -> Trace:
         report = _decoded(_content(source, progress))
