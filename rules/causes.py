@@ -212,7 +212,7 @@ def _grouped(plan: Plan, findings: Sequence[Finding]) -> list[_Group]:
         if (index in left or (each.of_recording and each.category.accuses)) and _counts(each)
     ]
     order = [group for group, _ in with_fix]
-    for members in _of_late_ranks(alone, findings):
+    for members in _of_late_ranks(plan.replay.analysis, alone, findings):
         heaviest = weight(findings[members[0]])  # what a late rank does costs no more than it
         lighter = [place for place, (_, gives) in enumerate(with_fix) if gives < heaviest]
         at = order.index(with_fix[lighter[0]][0]) if lighter else len(order)
@@ -220,26 +220,36 @@ def _grouped(plan: Plan, findings: Sequence[Finding]) -> list[_Group]:
     return order
 
 
-def _of_late_ranks(alone: Sequence[int], findings: Sequence[Finding]) -> list[list[int]]:
+def _of_late_ranks(analysis: Analysis, alone: Sequence[int], findings: Sequence[Finding]) -> list[list[int]]:
     """Findings by cause: with the rank that the others wait for go those that say what it does meanwhile.
 
-    What costs that rank far more than the others wait for it costs them nearly as much, and is a cause of its own.
+    Where the others lose far more to the same than by waiting for that rank, it is a cause of its own.
     """
     late = {findings[index].rank: index for index in alone if findings[index].category is Category.STRAGGLER}
     found: dict[int, list[int]] = {late_one: [late_one] for late_one in late.values()}
     for index in alone:
         each = findings[index]
         explains = (
-            isinstance(each.category.about, IdleCause)
+            isinstance(cause := each.category.about, IdleCause)
             and each.rank is not None
             and each.rank in late
-            and each.share <= AS_LARGE * findings[late[each.rank]].share
+            and _lost_by_others(analysis, cause, each) <= AS_LARGE * findings[late[each.rank]].share
         )
         found.setdefault(late[each.rank] if explains else index, []).append(index)
     return [
         list(dict.fromkeys(found[index]))
         for index in sorted(found, key=lambda key: min(alone.index(one) for one in found[key]))
     ]
+
+
+def _lost_by_others(analysis: Analysis, cause: IdleCause, late: Finding) -> float:
+    """The part of the window that GPUs of other ranks idle on average for a cause; at most what a late one does."""
+    lost = [
+        analysis.budgets(device).idle_ns[cause]
+        for device in analysis.active_devices
+        if analysis.trace.devices[device].rank != late.rank
+    ]
+    return min(sum(lost) / max(len(lost) * analysis.window_ns, 1), late.share) if lost else late.share
 
 
 def _taken(

@@ -43,7 +43,7 @@ def test_sampled_threads_are_looked_at_together(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(Innermost, "nested", staticmethod(counting))
     time = own_time(builder.build())
-    assert asked == [3 * LANES, 2 * LANES]
+    assert asked == [3 * LANES, 2 * LANES, 0]  # all, the program's own, and those of the importer
     assert (time.sampled_ns, time.foreign_ns) == (whole, 0)
     by_function = {each.function: each for each in time.frames}
     assert by_function["load"].ns == 20 * LANES

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rules.analysis.analysis import Analysis
-from rules.causes import in_order, leading
+from rules.analysis.idle.causes import Cause
+from rules.causes import _lost_by_others, in_order, leading
 from rules.findings.base import Category, Finding, Severity, severity_of
 from rules.fixes.plan import Plan
 from rules.ranking import ranked, weight
@@ -161,3 +164,20 @@ def test_what_costs_a_late_rank_far_more_than_the_others_wait_for_it_comes_first
     found = in_order(analysis, Plan(replay_of(analysis)), [its_own, late])
     assert found.findings[0].category is first
     assert len(found.causes) == (1 if first is Category.STRAGGLER else 2)
+
+
+@pytest.mark.parametrize(
+    ("others", "lost"), [((100, 200), 0.15), ((0, 0), 0.0), ((900, 900), 0.4), ((), 0.4)]
+)
+def test_what_others_lose_to_what_a_late_rank_loses_time_to_is_their_mean_and_no_more_than_it_loses(
+    others: tuple[int, ...], lost: float
+) -> None:
+    idle = dict(enumerate((400, *others)))
+    analysis: Any = SimpleNamespace(
+        window_ns=1_000,
+        active_devices=tuple(idle),
+        trace=SimpleNamespace(devices=[SimpleNamespace(rank=rank) for rank in idle]),
+        budgets=lambda device: SimpleNamespace(idle_ns={Cause.LAUNCH: idle[device]}),
+    )
+    late = replace(finding(LAUNCH, 400), rank=0)
+    assert _lost_by_others(analysis, Cause.LAUNCH, late) == pytest.approx(lost)
