@@ -74,7 +74,7 @@ def idle_of_device(
     """
     progress.step(0.0, "finding where the GPU idles")
     operations, busy = trace.operations_of_device(device), busy_of(trace, device)
-    recorded = _recorded(trace, trace.devices[device].rank)
+    recorded = _recorded(trace, trace.devices[device].rank, is_one_of_many=beyond is not None)
     idle = _cut(complement(busy, *window), recorded)
     gaps = gaps_of(trace, device, idle if beyond is None else _with_outer(idle, busy, beyond, recorded))
     drivers, main = threads.drivers(device)
@@ -134,13 +134,14 @@ def _without_outer(
     )
 
 
-def _recorded(trace: Trace, rank: int | None) -> tuple[int, int]:
-    """From the first to the last event of a rank; of all of them where that is the only one."""
-    table, lanes = trace.events, trace.lane_rank
-    mine = lanes == rank
+def _recorded(trace: Trace, rank: int | None, *, is_one_of_many: bool) -> tuple[int, int]:
+    """From the first to the last event of a rank; without end where no other one is recorded, here or elsewhere."""
+    mine = trace.lane_rank == rank
     if rank is None or mine.all():
-        return 0, np.iinfo(np.int64).max
-    start, end = table.spans(np.flatnonzero(mine[table.lane]))
+        if not is_one_of_many:
+            return 0, np.iinfo(np.int64).max
+        mine[:] = True
+    start, end = trace.events.spans(np.flatnonzero(mine[trace.events.lane]))
     return (int(start.min()), int(end.max())) if len(start) else (0, 0)
 
 
