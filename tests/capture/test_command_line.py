@@ -37,7 +37,7 @@ def test_a_script_is_recorded_and_diagnosed(
     assert said.out.splitlines()[0] == str(path)
     assert path.is_file()
     assert "No GPU activity" in said.out
-    assert "recording step 3 of 3" in said.err
+    assert "recording step 1 of 3" in said.err
 
 
 def test_a_failing_script_makes_the_command_fail(

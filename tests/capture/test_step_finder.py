@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from viewer.capture.torch_runner.stallscope_recorder.options import Options
+from viewer.capture.torch_runner.stallscope_recorder.session import Session
+from viewer.capture.torch_runner.stallscope_recorder.status import Status
 from viewer.capture.torch_runner.stallscope_recorder.steps import (
     MANY_ITEMS,
     PATIENCE,
@@ -158,3 +164,21 @@ def test_a_model_in_training_that_nobody_trains_is_waited_for_only_so_long(calls
     for _ in range(calls):
         loop.finder.forward("model", keeps_for_backward=True)
     assert loop.finder.source == source
+
+
+def test_steps_are_told_before_the_recorder_begins_them_and_quick_recorded_ones_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("viewer.capture.torch_runner.stallscope_recorder.session.SAY_EVERY", 60.0)
+    order: list[tuple[str, int]] = []
+    session: Any = Session(Options("", "run", skip_first=0), Status("none", -1), -1)
+    session.status = SimpleNamespace(say=lambda phase, **said: order.append((phase, said.get("step", 0))))
+    session.recorder = SimpleNamespace(
+        start=lambda _: order.append(("start", 0)), step=lambda: order.append(("step", 0)), complete=False
+    )
+    for ended in range(5):
+        session._follow(ended)
+    assert order == [
+        ("steps-found", 0), ("warming-up", 1), ("start", 0), ("warming-up", 2), ("step", 0),
+        ("recording", 1), ("step", 0), ("step", 0), ("step", 0),
+    ]  # fmt: skip

@@ -27,7 +27,7 @@ RECORDERS: dict[str, Any] = {
 }
 FEW_STEPS = 20
 SAY_EVERY = 0.25
-"""Steps beyond the first few are reported at most every so many seconds: writing costs time of the program."""
+"""Recorded steps, and others beyond the first few, are reported at most every so many seconds: that takes time."""
 NOTHING_FOUND = (
     "no steps found: the script called no optimizer, DataLoader, model or backward pass of torch in this process. "
     "Record the whole run (--steps whole), or name the range that begins a step (--steps region --region NAME)."
@@ -129,20 +129,21 @@ class Session:
 
     def _follow(self, ended: int) -> bool:
         """Let the recorder follow to this boundary; whether the recording is complete with it."""
-        options = self.options
-        if self._started_at < 0:
-            late = min(ended, options.skip_first)
+        options, begins, late = self.options, self._started_at < 0, min(ended, self.options.skip_first)
+        if begins:
             self._started_at = ended
             self._steps_needed = options.all_steps - late
             self.status.say("steps-found", text="by {}".format(self.finder.source))
+        done = ended - self._started_at
+        if done < self._steps_needed:  # before the recorder's step: the first recorded one does not hold it
+            self._report(options.all_steps - self._steps_needed + done)
+        if begins:
             self.recorder.start(late)
         else:
             self.recorder.step()
-        done = ended - self._started_at
         if self.recorder.complete or done >= self._steps_needed or self._is_last(ended):
             self.finish()
             return True
-        self._report(options.all_steps - self._steps_needed + done)
         return False
 
     def _is_last(self, ended: int) -> bool:
@@ -166,7 +167,8 @@ class Session:
         number = into + 1 if self.recording else step + 1
         of = options.active if self.recording else options.before_recording
         now = time.monotonic()
-        if number <= FEW_STEPS or phase != self._said or now - self._said_at >= SAY_EVERY:
+        in_full = number <= FEW_STEPS and not self.recording
+        if in_full or phase != self._said or now - self._said_at >= SAY_EVERY:
             self._said, self._said_at = phase, now
             self.status.say(phase, step=number, of=of)
 
