@@ -9,6 +9,7 @@ import pytest
 
 from parsers.model import Cancelled, Progress
 from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import clip, length
 from rules.analysis.idle import pieces as idle_pieces
 from rules.analysis.idle.attribution import idle_of_device
 from rules.analysis.idle.causes import Cause, idle_parts
@@ -40,7 +41,7 @@ def test_idle_time_has_the_same_causes_and_culprits_however_many_gaps_are_looked
 @pytest.mark.parametrize(
     ("name", "pieces"), [(RECORDINGS[0], 300), *((name, 1 << 18) for name in RECORDINGS)]
 )
-def test_of_one_rank_of_many_idle_time_is_told_as_if_a_longer_time_were_analysed(
+def test_of_one_rank_of_many_idle_time_is_that_of_all_the_recording_and_unknown_beyond_it(
     fixtures: Path, name: str, pieces: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(idle_pieces, "PIECES_AT_ONCE", pieces)
@@ -53,14 +54,19 @@ def test_of_one_rank_of_many_idle_time_is_told_as_if_a_longer_time_were_analysed
     )
     further = max((step.duration for step in alone.steps), default=0)
     whole = (-further, trace.duration + further)
+    recorded = int(trace.events.start.min()), int(trace.events.end.max())
     for device in alone.active_devices:
         stopped = alone.interruptions(*alone.threads.drivers(device)[0])
         longer, _ = idle_of_device(trace, alone.threads, device, whole, alone.thresholds, Progress(), stopped)
+        works = alone.span(device)
         expected, found = idle_parts(longer, device), of_many.idle_beyond(device)
         assert min(start[0] for start, _ in found.values() if len(start)) == whole[0]
         assert max(end[-1] for _, end in found.values() if len(end)) == whole[1]
         for cause in Cause:
-            assert all(map(np.array_equal, found[cause], expected[cause])), cause
+            assert all(map(np.array_equal, clip(found[cause], *works), clip(expected[cause], *works))), cause
+        unknown = found[Cause.UNKNOWN]
+        for start, end in ((whole[0], recorded[0]), (recorded[1], whole[1])):
+            assert length(clip(unknown, start, end)) == end - start  # nothing was recorded then
 
 
 def test_a_diagnosis_can_be_stopped_between_any_two_slices(
