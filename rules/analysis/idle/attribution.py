@@ -141,8 +141,10 @@ def _recorded(trace: Trace, rank: int | None, *, is_one_of_many: bool) -> tuple[
         if not is_one_of_many:
             return 0, np.iinfo(np.int64).max
         mine[:] = True
-    start, end = trace.events.spans(np.flatnonzero(mine[trace.events.lane]))
-    return (int(start.min()), int(end.max())) if len(start) else (0, 0)
+    table = trace.events
+    lanes = [table.spans(table.lane_slice(lane)) for lane in np.flatnonzero(mine).tolist()]
+    spans = [(int(start.min()), int(end.max())) for start, end in lanes if len(start)]
+    return (min(first for first, _ in spans), max(last for _, last in spans)) if spans else (0, 0)
 
 
 def _cut(intervals: Intervals, times: tuple[int, ...]) -> Intervals:
