@@ -104,14 +104,16 @@ def runs(draw: st.DrawFn) -> Run:
 
 @pytest.mark.parametrize("more", [2, pytest.param(30, marks=pytest.mark.thorough)])
 def test_simulated_runs_get_one_verdict(more: int, tmp_path_factory: pytest.TempPathFactory) -> None:
-    settings(max_examples=more)(simulated_run_gets_one_verdict)(folders=tmp_path_factory)
+    @settings(max_examples=more)
+    @given(simulated=runs())
+    @example(
+        simulated=Run(
+            12, 4, 3, 3, 2, 120_000, straggler=7, since=2, slow_group=1, slow_link=6.0, slow_stage=1
+        )
+    )
+    @example(simulated=Run(6, 9, 2, 3, 1, 120_000, straggler=4, every=3))
+    @example(simulated=Run(6, 4, 3, 1, 1, 120_000, straggler=4))
+    def gets_one_verdict(simulated: Run) -> None:
+        agree(simulated.write(tmp_path_factory.mktemp("run")))
 
-
-@given(simulated=runs())
-@example(
-    simulated=Run(12, 4, 3, 3, 2, 120_000, straggler=7, since=2, slow_group=1, slow_link=6.0, slow_stage=1)
-)
-@example(simulated=Run(6, 9, 2, 3, 1, 120_000, straggler=4, every=3))
-@example(simulated=Run(6, 4, 3, 1, 1, 120_000, straggler=4))
-def simulated_run_gets_one_verdict(simulated: Run, folders: pytest.TempPathFactory) -> None:
-    agree(simulated.write(folders.mktemp("run")))
+    gets_one_verdict()
