@@ -16,12 +16,16 @@ from rules.analysis.names.families import Family
 
 
 @derived_by
-def operations(analysis: Analysis, device: int, *kinds: EventKind) -> I64:
-    """GPU operations of one device that start inside the window, by start; of these kinds, or of all."""
+def operations(
+    analysis: Analysis, device: int, *kinds: EventKind, within: tuple[int, int] | None = None
+) -> I64:
+    """GPU operations of one device that start inside the window, or ``within`` another time, by start.
+
+    Of these kinds, or of all.
+    """
     trace = analysis.trace
     found = trace.operations_of_device(device)
-    t0, t1 = analysis.window
-    first, last = np.searchsorted(trace.events.start[found], (t0, t1)).tolist()
+    first, last = np.searchsorted(trace.events.start[found], within or analysis.window).tolist()
     found = found[first:last]
     wanted = of_kinds(trace.events.kind[found], *kinds) if kinds else np.ones(1, bool)
     return found if wanted.all() else found[wanted]

@@ -8,8 +8,8 @@ import numpy as np
 
 from parsers.model import I64, Attribute, EventKind
 from parsers.model.arrays import Array, median_of
-from parsers.model.events import of_kinds
 from rules.analysis.analysis import Analysis
+from rules.analysis.gpu.inside_window import operations
 from rules.analysis.steps.steps import Step
 
 COMPUTED = 0.8  # of what slow steps take longer
@@ -88,7 +88,4 @@ def _sorted(column: Array) -> bytes:
 
 def _kernels(analysis: Analysis, device: int, step: Step) -> I64:
     """Those that start in a step."""
-    trace = analysis.trace
-    found = trace.operations_of_device(device)
-    found = found[slice(*np.searchsorted(trace.events.start[found], (step.start, step.end)).tolist())]
-    return found[of_kinds(trace.events.kind[found], EventKind.KERNEL)]
+    return operations(analysis, device, EventKind.KERNEL, within=(step.start, step.end))
