@@ -14,7 +14,7 @@ from rules.analysis.cpu.cpu_time import TRIVIAL_PERCENTILE, CpuTime
 from rules.analysis.idle.threads import READ_BACKS
 from rules.findings.base import Category, Evidence, Finding, rule
 from rules.losses.at_once import FASTEST_READ, LARGE_BYTES, MAX_OF_A_CORE
-from rules.losses.cpu_loops import MIN_TIMES, MIN_TIMES_ALIKE, in_optimizer, item_loops
+from rules.losses.cpu_loops import MIN_TIMES, MIN_TIMES_ALIKE, ItemLoops, in_optimizer, item_loops
 from rules.losses.cpu_work import (
     MAX_NAMED,
     MIN_SEEN,
@@ -27,7 +27,15 @@ from rules.losses.cpu_work import (
 from rules.losses.lost_time import evidence_of
 from rules.losses.rare_pauses import few_of_steps
 from rules.losses.rounds_apart import MIN_APART
-from rules.remedies.cpu_work import ITEMS_TOGETHER, VALUES_TOGETHER, WEIGHTS_TOGETHER, fewer_calls
+from rules.losses.time_steps import time_steps
+from rules.remedies.cpu_work import (
+    ITEMS_TOGETHER,
+    STEPS_IN_ONE_LAYER,
+    VALUES_TOGETHER,
+    WEIGHTS_TOGETHER,
+    fewer_calls,
+)
+from rules.remedies.remedy import Remedy
 from rules.terms import MAJORITY
 from rules.wording.words import counted, listed
 
@@ -72,7 +80,8 @@ When it is wrong
         most = listed([f"{name} ({count:,.0f})" for name, count in called.items() if count >= 1])
         reads = counts[[trace.strings[name] in READ_BACKS for name in names.tolist()]].sum()
         reads_values = reads >= MANY_READ_BACKS * len(time.operators)
-        if not reads_values and item_loops(analysis, time).of_operators >= MAJORITY:
+        loops = item_loops(analysis, time), time_steps(analysis, time)
+        if not reads_values and sum(each.of_operators for each in loops) >= MAJORITY:
             return  # the loop is told instead
         overhead_ns = time.overhead_ns(in_full=reads_values)
         if overhead_ns < time.step_ns * max(MIN_SHARE, MIN_SEEN * time.slowed):
@@ -102,12 +111,66 @@ MIN_TOLD = 0.1  # of a loop's time: less computing makes no difference
 REMAINS = 0.03  # of what calling the later rounds takes: computing all items at once takes longer than one
 
 
+class _CpuLoop(CpuRule):
+    """Loops of the same operators, of which a part of the step is lost to calling them."""
+
+    category = Category.LAUNCH_BOUND
+
+    def told(
+        self,
+        analysis: Analysis,
+        time: CpuTime,
+        found: ItemLoops,
+        part: float,
+        what: str,
+        at_once: str,
+        remedy: Remedy,
+    ) -> Finding:
+        trace, loop = analysis.trace, found.loops[0]
+        times, body = max(each.times for each in found.loops), len(loop.operators) // loop.times
+        names = list(dict.fromkeys(trace.name(each) for each in loop.operators[:body].tolist()))
+        within = union(
+            np.array([each.start for each in found.loops]), np.array([each.end for each in found.loops])
+        )
+        step_ns, operators = time.step_ns / time.steps, sum(len(each.operators) for each in found.loops)
+        few = few_of_steps(analysis, time, within)[0] if found.steps >= time.steps else 0
+        return self.lost(
+            analysis,
+            time,
+            round(part * time.step_ns),
+            f"{times:,} {what} are computed one at a time",
+            took=found.share * time.step_ns,
+            few=few,
+            account=(
+                f"{operators / max(found.steps, 1):,.0f} operators a step belong to loops of {times:,} rounds, which "
+                f"take {duration(found.share * step_ns)} of the {duration(step_ns)} of a step. A round calls {body} "
+                f"operators, such as {listed(names[:MAX_NAMED])}. "
+                + (
+                    f"They compute for {duration(found.computes * step_ns)} of that, which takes as long at once. "
+                    if found.computes >= MIN_TOLD * found.share
+                    else ""
+                )
+                + f"{at_once}, a step would take {duration(step_ns * (1 - part))} at best"
+                + (" on average." if few else ".")
+            ),
+            remedy=remedy,
+            culprit=line_or_operator(analysis, time, names[0], within),
+            evidence=tuple(
+                Evidence(
+                    int(trace.events.lane[each.operators[0]]), each.start, each.end, f"{each.times} rounds"
+                )
+                for each in found.loops[:MAX_NAMED]
+            ),
+            unknown=unknown_lines(trace, "is the loop"),
+            confidence="medium",
+        )
+
+
 @rule
-class CpuItemLoop(CpuRule):
+class CpuItemLoop(_CpuLoop):
     """Loops over the samples of a batch, over single requests, over rows."""
 
     id = "cpu-item-loop"
-    category = Category.LAUNCH_BOUND
     explanation = f"""
 What it found
     Only the CPU was recorded, and within a step the same operators are called again and again, each time for another
@@ -145,45 +208,43 @@ When it is wrong
     def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
         found = item_loops(analysis, time)
         part = (1 - REMAINS) * (found.share - found.computes)
-        if part < MIN_SHARE:
-            return
-        trace, loop = analysis.trace, found.loops[0]
-        per_step = max(found.steps, 1)
-        times = max(each.times for each in found.loops)
-        body = len(loop.operators) // loop.times
-        spans = np.array([each.start for each in found.loops]), np.array([each.end for each in found.loops])
-        order = np.argsort(spans[0])
-        within = spans[0][order], spans[1][order]
-        step_ns, took = time.step_ns / time.steps, found.share * time.step_ns / time.steps
-        few = few_of_steps(analysis, time, union(*spans))[0] if found.steps >= time.steps else 0
-        names = dict.fromkeys(trace.name(each) for each in loop.operators[:body].tolist())
-        yield self.lost(
-            analysis,
-            time,
-            round(part * time.step_ns),
-            f"{times:,} items are computed one at a time",
-            took=found.share * time.step_ns,
-            few=few,
-            account=(
-                f"{sum(len(each.operators) for each in found.loops) / per_step:,.0f} operators a step belong to loops "
-                f"of {times:,} rounds, which take {duration(took)} of the {duration(step_ns)} of a step. A round "
-                f"calls {body} operators, such as {listed(list(names)[:MAX_NAMED])}. "
-                + (
-                    f"They compute for {duration(found.computes * step_ns)} of that, which takes as long at once. "
-                    if found.computes >= MIN_TOLD * found.share
-                    else ""
-                )
-                + f"For all items at once, a step would take {duration(step_ns * (1 - part))} at best"
-                + (" on average." if few else ".")
-            ),
-            remedy=WEIGHTS_TOGETHER if loop.own_weights else ITEMS_TOGETHER,
-            culprit=line_or_operator(analysis, time, next(iter(names)), within),
-            evidence=tuple(
-                Evidence(
-                    int(trace.events.lane[each.operators[0]]), each.start, each.end, f"{each.times} rounds"
-                )
-                for each in found.loops[:MAX_NAMED]
-            ),
-            unknown=unknown_lines(analysis.trace, "is the loop"),
-            confidence="medium",
-        )
+        if part >= MIN_SHARE:
+            remedy = WEIGHTS_TOGETHER if found.loops[0].own_weights else ITEMS_TOGETHER
+            yield self.told(analysis, time, found, part, "items", "For all items at once", remedy)
+
+
+@rule
+class CpuTimeSteps(_CpuLoop):
+    """Recurrent networks written as a loop, on the CPU."""
+
+    id = "cpu-time-steps"
+    explanation = f"""
+What it found
+    Only the CPU was recorded, and a recurrent network goes through time in a loop of Python: each step calls the same
+    operators with the state that the step before left.
+
+Why it costs time
+    Each call takes a few microseconds, in the forward and in the backward pass, and the products with the inputs, which
+    need no state, are small ones for each time step.
+
+How it decides
+    The same operators follow one another at least {MIN_TIMES} times, and each time a cell of a recurrent network is
+    called (lstm_cell, gru_cell ...), or the next row along an inner side is picked and the same product takes what it
+    led to the round before. What their operators compute stays, with reading the weights in each step. If less than
+    {percent(MIN_SHARE)} of the step can go, nothing is reported, nor if fewer than {MIN_STEPS} steps were found.
+
+What to try
+    A layer that goes through all time steps itself: nn.LSTM, nn.GRU or nn.RNN. For other cells, compute what needs no
+    state for all steps before the loop, and torch.compile the rest.
+
+When it is wrong
+    If something between two steps decides what the next one is given, as where a model answers token by token.
+"""
+
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+        found = time_steps(analysis, time)
+        part = found.share - found.computes
+        if part >= MIN_SHARE:
+            yield self.told(
+                analysis, time, found, part, "time steps", "In one layer for all of them", STEPS_IN_ONE_LAYER
+            )

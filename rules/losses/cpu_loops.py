@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,13 +30,14 @@ from rules.losses.rounds_apart import (
     lead_to_the_next,
     need_nothing_before,
     own_modules,
+    take_as_many_as_they_make,
 )
 from rules.losses.uneven_rounds import uneven_rounds
 from rules.terms import MAJORITY
 
 SLICED = "aten::slice"  # what Python calls for one item with x[i : i + 1]
 MIN_LESS = 4  # operators: a product for a gradient, with the views of its inputs
-_CELL = regex(r"aten::(\w+_cell|_thnn_fused_\w+)$")
+CELL = regex(r"aten::(\w+_cell|_thnn_fused_\w+)$")
 _JOINED = regex(r"aten::(stack|cat|concat|hstack|vstack)$")
 _PICKED = regex(r"aten::(select|slice)$")
 _GRADIENT_OF_PICKED = regex(r"(Select|Slice)Backward\d*$")
@@ -58,17 +60,19 @@ def slices_each(time: CpuTime, rounds: Rounds, operators: I64) -> bool:
 def is_recurrence(time: CpuTime, rounds: Rounds, operators: I64) -> bool:
     """Whether rounds are steps through time: each cell is called once, or what is picked lies along an inner side.
 
-    The latter only where nothing that a round makes goes out: rounds along an inner side may be heads or channels,
-    whose results are joined behind the loop.
+    The latter only where a state seems to be handed on, or nothing that a round makes goes out: rounds along an inner
+    side may be heads or channels, whose results are joined behind the loop.
     """
     trace = time.trace
     body = operators[rounds.first : rounds.first + rounds.body].tolist()
     cells = [
         (trace.name(each), trace.text_attribute(Attribute.INPUT_DIMS, each))
         for each in body
-        if _CELL.match(trace.name(each))
+        if CELL.match(trace.name(each))
     ]
     if cells and len(set(cells)) == len(cells):
+        return True
+    if walks_on_with_a_state(time, rounds, operators):
         return True
     behind = operators[rounds.first + rounds.length :][: rounds.body].tolist()
     if any(_GOES_OUT.match(trace.name(each)) for each in body):
@@ -77,6 +81,19 @@ def is_recurrence(time: CpuTime, rounds: Rounds, operators: I64) -> bool:
         return False
     picked = [each for each in body if _PICKED.match(trace.name(each))]
     return any(_along(time, each) > 0 for each in picked[:1])
+
+
+def walks_on_with_a_state(time: CpuTime, rounds: Rounds, operators: I64) -> bool:
+    """Whether each round picks what comes next along an inner side, and seems to take what the one before made."""
+    mine = operators[rounds.first : rounds.first + rounds.times * rounds.body].reshape(rounds.times, -1)
+    for first, *later in mine[:WALKED].T.tolist():
+        if _PICKED.match(time.trace.name(first)) and _along(time, first) > 0:
+            places = {tuple(concrete_inputs(time.trace, each)) for each in (first, *later)}
+            if len(places) > len(later):
+                break
+    else:
+        return False
+    return hand_on_a_state(time, rounds, operators) or take_as_many_as_they_make(time, rounds, operators)
 
 
 def _along(time: CpuTime, event: int) -> int:
@@ -104,6 +121,7 @@ def ends_with_less(time: CpuTime, rounds: Rounds, operators: I64) -> bool:
 MIN_TIMES = 16  # that pick a row or read a value: a model with as many layers does neither in each of them
 MIN_TIMES_ALIKE = 64  # that call a layer: deeper than models that a CPU computes
 MAX_BODY = 128  # operators
+WALKED = 4  # rounds that are looked into for where they pick
 MAX_READ_BACKS = 0.25  # of a round: with more, it only looks at values, which is another fault
 MAX_LOOKED_INTO = 60_000  # operators: enough of the steps to see what each of them does
 PARTED = "aten::unbind"  # what Python calls to go through a tensor
@@ -174,9 +192,23 @@ class ItemLoops:
         return sum(len(each.operators) for each in self.loops) / max(self.operators, 1)
 
 
-@derived_by
-def item_loops(analysis: Analysis, time: CpuTime) -> ItemLoops:
-    """Loops whose rounds are no layers of a model, with the loops of their backward passes; optimizers left out."""
+class Looked(NamedTuple):
+    """Outermost operators without an optimizer's, in order, the step of each (from 1), and of which kind they are."""
+
+    steps: tuple[Step, ...]
+    operators: I64
+    step: I64
+    names: I64  # indices of strings
+    backward: BOOL
+    own: BOOL  # hands a parameter its gradient
+
+    @property
+    def looked_ns(self) -> int:
+        return sum(each.end - each.start for each in self.steps)
+
+
+def looked_into(analysis: Analysis, time: CpuTime) -> Looked:
+    """As many of the first steps as have ``MAX_LOOKED_INTO`` operators, the first one at least."""
     table, operators = time.trace.events, time.operators
     rank = analysis.threads.keys[time.thread][0]
     steps = [each for each in analysis.steps if each.rank is None or each.rank == rank]
@@ -184,14 +216,28 @@ def item_loops(analysis: Analysis, time: CpuTime) -> ItemLoops:
     step = np.searchsorted(begins, table.start[operators], side="right")
     kept = (step > 0) & ~in_optimizer(time)
     operators, step = operators[kept], step[kept]
+    if len(operators):
+        last = step[min(len(step), MAX_LOOKED_INTO) - 1]
+        looked = step <= max(last - (len(step) > MAX_LOOKED_INTO), step[0])
+        operators, step = operators[looked], step[looked]
+        steps = steps[step[0] - 1 : step[-1]]
+    return Looked(
+        tuple(steps),
+        operators,
+        step,
+        table.name[operators].astype(np.int64),
+        named(time.trace, operators, is_autograd_function),
+        named(time.trace, operators, lambda name: name.endswith(_OWN_WEIGHTS)),
+    )
+
+
+@derived_by
+def item_loops(analysis: Analysis, time: CpuTime) -> ItemLoops:
+    """Loops whose rounds are no layers of a model, with the loops of their backward passes; optimizers left out."""
+    looked = looked_into(analysis, time)
+    operators, step, names, backward, own = looked[1:]
     if not len(operators):
         return ItemLoops((), 0, 0, 0)
-    last = step[min(len(step), MAX_LOOKED_INTO) - 1]
-    looked = step <= max(last - (len(step) > MAX_LOOKED_INTO), step[0])
-    operators, step = operators[looked], step[looked]
-    names = table.name[operators].astype(np.int64)
-    backward = named(time.trace, operators, is_autograd_function)
-    own = named(time.trace, operators, lambda name: name.endswith(_OWN_WEIGHTS))
     found = list(rounds_in(names, step, MIN_TIMES - 1, MAX_BODY))
     fewer = list(rounds_in(names, step, MIN_APART, MAX_BODY))
     free = np.ones(len(operators), bool)
@@ -217,7 +263,7 @@ def item_loops(analysis: Analysis, time: CpuTime) -> ItemLoops:
                 gradients.append((each, max(min(alike), each.times), weights))
     carried = {times for each, times, _ in gradients if ends_with_less(time, each, operators)}
     loops = [
-        _loop(time, each, operators, times, weights)
+        loop_of(time, each, operators, times, weights)
         for each, times, weights in (
             *((each, each.times, False) for each in accepted),
             *((each, each.times, True) for each in apart),
@@ -238,15 +284,13 @@ def item_loops(analysis: Analysis, time: CpuTime) -> ItemLoops:
     weighed = [slice(each.first, each.first + each.length) for each, _, weights in gradients if weights]
     joined = sum(int(own[at].sum()) for at in weighed) / max(int(own.sum()), 1)
     fewest = min((each.times for each in apart), default=1)
-    of_steps = steps[step[0] - 1 : step[-1]]
-    ends = np.array([each.end for each in of_steps], np.int64)
     return ItemLoops(
         tuple(loops),
-        int((ends - begins[step[0] - 1 : step[-1]]).sum()),
-        len(of_steps),
+        looked.looked_ns,
+        len(looked.steps),
         len(operators),
         time.slowed,
-        joined * (1 - 1 / fewest) * _calling_updates_ns(time, of_steps) if joined else 0.0,
+        joined * (1 - 1 / fewest) * _calling_updates_ns(time, looked.steps) if joined else 0.0,
     )
 
 
@@ -290,7 +334,7 @@ def _is_of_items(time: CpuTime, rounds: Rounds, operators: I64, step: I64, backw
     picks = picks or (rounds.times >= MIN_TIMES and differ_in_size(time, rounds, operators))
     if not picks and not any(map(_LAYERS.match, called)):
         return False
-    if rounds.times < (MIN_TIMES if picks else MIN_TIMES_ALIKE) or _are_steps(time, rounds, operators):
+    if rounds.times < (MIN_TIMES if picks else MIN_TIMES_ALIKE) or are_batches(time, rounds, operators):
         return False
     if is_recurrence(time, rounds, operators) or hand_on_a_state(time, rounds, operators):
         return False
@@ -307,10 +351,10 @@ def _has_own_weights(
         return False
     if not (are_weighed(time, rounds, operators) or need_nothing_before(time, rounds, operators)):
         return False
-    return not _are_steps(time, rounds, operators) or own_modules(time, rounds, operators)
+    return not are_batches(time, rounds, operators) or own_modules(time, rounds, operators)
 
 
-def _are_steps(time: CpuTime, rounds: Rounds, operators: I64) -> bool:
+def are_batches(time: CpuTime, rounds: Rounds, operators: I64) -> bool:
     """Whether rounds are steps of a training or an evaluation: most load a batch, or call an optimizer."""
     table, activity = time.trace.events, time.activity
     first, last = operators[rounds.first], operators[rounds.first + rounds.length - 1]
@@ -322,7 +366,7 @@ def _are_steps(time: CpuTime, rounds: Rounds, operators: I64) -> bool:
     return False
 
 
-def _loop(time: CpuTime, rounds: Rounds, operators: I64, times: int, own_weights: bool) -> ItemLoop:
+def loop_of(time: CpuTime, rounds: Rounds, operators: I64, times: int, own_weights: bool) -> ItemLoop:
     """Rounds of which there are so many, where not all follow one another.
 
     What an optimizer does in each round is done once for the weights of all.

@@ -90,6 +90,17 @@ def hand_on_a_state(time: CpuTime, rounds: Rounds, operators: I64) -> bool:
     )
 
 
+def take_as_many_as_they_make(time: CpuTime, rounds: Rounds, operators: I64) -> bool:
+    """Whether the operators of a round take as many tensors as large as its result as they make.
+
+    One that nothing in a round takes is left over as its result, unless the next round takes it.
+    """
+    body = rounds.body
+    calls = _Calls(time, operators[rounds.first : rounds.first + body], body)
+    made, taken = calls.as_large_as_the_last()
+    return taken >= made > 1
+
+
 def lead_to_the_next(time: CpuTime, operators: I64, starts: I64) -> bool:
     """The same of rounds that are not all alike, and begin with what they pick: whether a product led to another."""
     first, second, third, end = (starts[:4] - starts[0]).tolist()
@@ -126,6 +137,15 @@ class _Calls:
     def products(self, begin: int, end: int) -> list[int]:
         """The matrix products among some calls."""
         return [at for at in range(begin, min(end, len(self))) if _multiplies(self._names[at])]
+
+    def as_large_as_the_last(self) -> tuple[int, int]:
+        """How many tensors as large as the last one are made, and how many are taken."""
+        size = next((each.sizes for each in self._makes[::-1] if each.sizes), frozenset())
+        taken = zip(self._names, self._handed, strict=True)
+        return (
+            sum(each.sizes == size for each in self._makes),
+            sum(one in size for name, shapes in taken for one in _sizes(name, shapes)),
+        )
 
     def made_for(self, at: int, since: int, *, surely: bool = False) -> set[int]:
         """The calls, not long before ``since``, that make what a call takes, or what these take in turn.

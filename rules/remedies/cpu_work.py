@@ -47,6 +47,18 @@ ITEMS_TOGETHER = remedy(
     code=for_pytorch("""answers = [model(x[None])[0] for x in rows]   # one call for each row
 answers = model(torch.stack(rows))           # one call for all of them"""),
 )
+STEPS_IN_ONE_LAYER = remedy(
+    for_pytorch(
+        "Let one layer go through all time steps: nn.LSTM, nn.GRU or nn.RNN instead of a loop that calls a cell."
+    ),
+    for_pytorch(
+        "Keep a cell of your own, but compute what needs no state, such as the products with the inputs, for all steps "
+        "before the loop, and torch.compile the loop."
+    ),
+    code=for_pytorch("""for x in inputs.unbind(1):                    # one call for each time step
+    h, c = cell(x, (h, c))
+outputs, (h, c) = lstm(inputs)                # one call for all of them: nn.LSTM(..., batch_first=True)"""),
+)
 WEIGHTS_TOGETHER = remedy(
     "Keep the weights of all heads, experts or members in one tensor, and compute all of them with one product.",
     for_pytorch("Heads of attention: one nn.Linear for all of them, and scaled_dot_product_attention."),
