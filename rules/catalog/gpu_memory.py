@@ -145,7 +145,8 @@ Why it costs time
 
 How it decides
     From the recorded counters: the peak of reserved memory above {memory-full} of the device's, or at least 1 GB and
-    30 % more reserved than tensors ever use at once, if half of the device's memory is reserved. Serving engines take
+    30 % more reserved than tensors ever use at once, if half of the device's memory is reserved. A snapshot without a
+    history shows both at one moment alone. Serving engines take
     nearly all of it on purpose, for the KV cache, so nothing is reported for them.
 
 What to try
@@ -185,9 +186,21 @@ When it is wrong
         if not full and not fragmented:
             return None
         summary = next((each for each in memory_of(analysis) if each.device == device), None)
-        text = f"At its peak the program reserves {size(peak)}"
-        text += f", {percent(peak / memory)} of the GPU's {size(memory)}." if memory else "."
-        if used is not None:
+        account = summary.account if summary is not None else None
+        is_moment = account is not None and not account.has_history
+        text = (
+            "When the snapshot was saved, the program reserved"
+            if is_moment
+            else "At its peak the program reserves"
+        )
+        text += (
+            f" {size(peak)}, {percent(peak / memory)} of the GPU's {size(memory)}."
+            if memory
+            else f" {size(peak)}."
+        )
+        if used is not None and is_moment:
+            text += f" Tensors used {size(used)} of it."
+        elif used is not None:
             text += f" Tensors never use more than {size(used)} of it."
         return self.finding(
             analysis,
@@ -207,7 +220,9 @@ When it is wrong
             device=device,
             evidence=(_moment(trace, device, when, reserved.name),),
             unknown=()
-            if summary is not None and summary.account is not None and summary.account.memory.frames
+            if account is not None and account.memory.frames
+            else ("Whether tensors used more of it before: record the history (_record_memory_history).",)
+            if is_moment
             else ("Which tensors fill it: take a memory snapshot.",),
         )
 

@@ -123,7 +123,7 @@ def _explanation(analysis: Analysis, waiting: IdleTime, copied: int, calls: int)
         f"until new work arrives: {waiting.part}."
     )
     if spare := len(read) - len(items):
-        others = counted(analysis, spare, "other value", verb="lie")
+        others = counted(analysis, spare, "other value" if len(items) else "value", verb="lie")
         text += f" {others} in the CPU's memory, where reading costs no wait."
     where = [
         f"{each.culprit.said} ({waiting.extent.told(each.ns)}, {each.count:,} gap{'s' if each.count != 1 else ''})"
@@ -147,11 +147,16 @@ def _operators(analysis: Analysis, device: int, names: tuple[str, ...]) -> I64:
 
 
 def _that_wait(analysis: Analysis, device: int, operators: I64) -> I64:
-    """Those in which the CPU blocks: values that lie in the CPU's memory are read without. All, where none does."""
+    """Those in which the CPU blocks: values that lie in the CPU's memory are read without.
+
+    All, where no blocking call was recorded at all.
+    """
     events = analysis.trace.events
-    calls = np.sort(events.start[api_calls(analysis, device, Call.SYNCHRONIZE)])
+    calls = np.sort(
+        events.start[api_calls(analysis, device, Call.SYNCHRONIZE, Call.COPY, Call.BLOCKING_COPY)]
+    )
     first, last = (np.searchsorted(calls, edge[operators]) for edge in (events.start, events.end))
-    return operators[last > first] if (last > first).any() else operators
+    return operators[last > first] if len(calls) else operators
 
 
 def _outside_read_backs(analysis: Analysis, device: int) -> I64:

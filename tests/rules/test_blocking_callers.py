@@ -55,6 +55,24 @@ def blocked(
     return next(each for each in diagnose(made).findings if each.category is Category.SYNCHRONIZATION)
 
 
+@pytest.mark.parametrize("read", [False, True])
+def test_values_in_the_cpu_s_memory_are_no_read_backs_whatever_else_waits(read: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        read_back(trace, 2, "aten::_local_scalar_dense" if read else "aten::copy_")
+        trace.operation(300, 380, "gemm", 290)
+        for number in range(3):
+            trace.op(400 + 10 * number, 405 + 10 * number, "aten::_local_scalar_dense")
+
+    (found,) = (
+        each
+        for each in diagnose(steps(5, 1000, body).build()).findings
+        if each.category is Category.SYNCHRONIZATION
+    )
+    said = found.explanation
+    assert ("1 scalar read-back a step" in said) is read
+    assert ("3 other values a step lie" if read else "3 values a step lie in the CPU's memory") in said
+
+
 def test_a_call_outside_any_region_is_placed_in_its_operator() -> None:
     assert "cudaStreamSynchronize in aten::nonzero" in blocked("aten::nonzero").explanation
 

@@ -120,6 +120,21 @@ def test_a_snapshot_without_history_tells_of_no_peak(recorded: bool, tmp_path: P
     assert ("when it was saved" in said) is not recorded
 
 
+@pytest.mark.parametrize("recorded", [False, True])
+def test_what_a_snapshot_without_history_reserves_is_of_its_moment(recorded: bool, tmp_path: Path) -> None:
+    snapshot = Snapshot()
+    snapshot.segment(0, (1000 * MB, True), (2000 * MB, False))
+    if recorded:
+        snapshot.event("alloc", 200 * MB, 8 * MB, 20, OWN)
+    (found,) = (
+        each for each in diagnose(written(tmp_path, snapshot)).findings if each.rule == "memory-nearly-full"
+    )
+    assert ("Tensors never use more" in found.explanation) is recorded
+    assert (
+        "When the snapshot was saved, the program reserved 3.15 GB. Tensors used" in found.explanation
+    ) is not recorded
+
+
 @pytest.mark.parametrize(("lines", "named"), [(20, 20), (25, 20)])
 def test_the_twenty_lines_that_allocate_most_are_named(tmp_path: Path, lines: int, named: int) -> None:
     snapshot = Snapshot()
