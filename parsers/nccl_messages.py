@@ -8,6 +8,7 @@ from dataclasses import field
 
 from parsers.model.late import dataclass, regex
 from parsers.model.results import MAX_ROWS, Cell, ResultColumn, ResultTable
+from parsers.model.units import NS_PER_MS, duration
 
 NCCL_LINE = regex(
     r"(?P<host>[A-Za-z\d][\w.-]{0,80}):\d{1,9}:\d{1,9} \[\d{1,4}\] NCCL (?P<level>INFO|WARN) (?P<said>[^\n]*)"
@@ -20,9 +21,15 @@ _CHANNEL = regex(
 _COMMUNICATOR = regex(
     r"rank (?P<rank>\d{1,7}) n[rR]anks (?P<ranks>\d{1,7}) .*?commId (?P<id>\w{1,40}) - Init (?P<state>START|COMPLETE)"
 )
+_TIMED_OUT = regex(  # as torch's watchdog says it, once as it happens and again when it ends the process
+    r"\[Rank (?P<rank>\d{1,7})\] Watchdog caught collective operation timeout: "
+    r"WorkNCCL\(SeqNum=(?P<number>\d{1,12}), OpType=(?P<name>\w{1,40}),[^\n)]{0,200}\)[^\n]{0,40}?\) "
+    r"ran for (?P<ms>\d{1,12}) milliseconds before timing out"
+)
 _ADDRESS = regex(r"\b0x[0-9a-f]+\b|\b\d{2,}\b")  # what differs between two warnings of one kind
 # what stands before the name of a computer, unless lines were printed into one another
 _BEFORE_HOST = "\n \t>:]"
+_MIN_MORE_OFTEN = 2  # times: a name that another one begins or ends in was printed into another line
 _MAX_NAMED_RANKS = 8
 
 
@@ -56,7 +63,7 @@ class _Said:
 
     version: str = ""
     ranks: int = 0
-    hosts: set[str] = field(default_factory=set)
+    hosts: Counter[str] = field(default_factory=Counter)
     links: defaultdict[_Link, set[tuple[str, str, str]]] = field(default_factory=lambda: defaultdict(set))
     started: set[tuple[str, int]] = field(default_factory=set)
     completed: set[tuple[str, int]] = field(default_factory=set)
@@ -66,7 +73,7 @@ class _Said:
 
     def take(self, level: str, host: str, said: str) -> None:
         if host:
-            self.hosts.add(host)
+            self.hosts[host] += 1
         if level == "WARN":
             kind = _ADDRESS.sub("#", said)
             self.warnings.setdefault(kind, said.strip())
@@ -83,9 +90,14 @@ class _Said:
 
     @property
     def computers(self) -> int:
-        """How many computers; one that a number was printed straight before, as in "0node-a", is "node-a"."""
-        return sum(
-            (whole := host.lstrip("0123456789")) == host or whole not in self.hosts for host in self.hosts
+        """How many computers, without names that were printed into other lines: "0node-a" and "de-a" of "node-a"."""
+        return sum(not self._is_torn(host) for host in self.hosts)
+
+    def _is_torn(self, host: str) -> bool:
+        return any(
+            times >= _MIN_MORE_OFTEN * self.hosts[host] and (host.endswith(other) or other.endswith(host))
+            for other, times in self.hosts.items()
+            if other != host
         )
 
     @property
@@ -119,6 +131,7 @@ def nccl_tables(text: str) -> Iterator[ResultTable]:
         stands_alone = not line.start() or text[line.start() - 1] in _BEFORE_HOST
         said.take(line["level"], line["host"] if stands_alone else "", line["said"])
     name = f"NCCL {said.version}".strip()
+    yield from _of_timeouts(text)
     unfinished = said.unfinished
     if unfinished:
         yield _of_the_start(name, unfinished, said.ranks)
@@ -132,16 +145,43 @@ def nccl_tables(text: str) -> Iterator[ResultTable]:
         yield ResultTable(f"{name}: {_counted(said.ranks, 'rank')}, connected", columns, rows)
 
 
-def _of_the_start(name: str, unfinished: list[int], ranks: int) -> ResultTable:
-    named = ", ".join(map(str, unfinished[:_MAX_NAMED_RANKS])) + (
-        ", ..." if len(unfinished) > _MAX_NAMED_RANKS else ""
+def _of_timeouts(text: str) -> Iterator[ResultTable]:
+    """The collectives that torch waited for in vain, the first one first."""
+    found = {
+        (int(each["number"]), each["name"], int(each["rank"])): each for each in _TIMED_OUT.finditer(text)
+    }
+    if not found:
+        return
+    number, name, _ = min(found)
+    ranks = sorted({rank for *which, rank in found if which == [number, name]})
+    waited = duration(float(found[number, name, ranks[0]]["ms"]) * NS_PER_MS)
+    rows = tuple(
+        (float(number), name, float(rank), float(each["ms"]))
+        for (number, name, rank), each in sorted(found.items())
     )
-    who = f"rank {named} of {ranks}" if len(unfinished) == 1 else f"ranks {named} of {ranks}"
+    columns = (
+        ResultColumn("number"),
+        ResultColumn("collective"),
+        ResultColumn("rank"),
+        ResultColumn("waited", "ms"),
+    )
+    yield ResultTable(
+        f"{name} number {number} timed out after {waited} on {_ranks(ranks)}", columns, rows[:MAX_ROWS]
+    )
+
+
+def _ranks(ranks: list[int]) -> str:
+    """ "rank 3", or "ranks 0, 2, 3, ..."."""
+    named = ", ".join(map(str, ranks[:_MAX_NAMED_RANKS])) + (", ..." if len(ranks) > _MAX_NAMED_RANKS else "")
+    return f"rank {named}" if len(ranks) == 1 else f"ranks {named}"
+
+
+def _of_the_start(name: str, unfinished: list[int], ranks: int) -> ResultTable:
     rows = tuple(
         (float(rank), "began to connect, and the log does not say that it is done") for rank in unfinished
     )
     return ResultTable(
-        f"{name}: {who} did not finish connecting",
+        f"{name}: {_ranks(unfinished)} of {ranks} did not finish connecting",
         (ResultColumn("rank"), ResultColumn("state")),
         rows[:MAX_ROWS],
     )

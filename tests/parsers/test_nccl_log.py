@@ -112,6 +112,44 @@ def test_a_number_that_was_printed_before_a_name_makes_no_other_computer(
     assert table.title == f"NCCL, 2 ranks on {computers}: GPU to GPU (P2P)"
 
 
+@pytest.mark.parametrize(
+    ("torn", "times", "computers"),
+    [
+        ("cdnode-a", 1, "1 computer"),  # printed behind the beginning of another line
+        ("de-a", 1, "1 computer"),  # the end of its name alone
+        ("bnode-a", 9, "2 computers"),  # as often as the other one
+    ],
+)
+def test_a_name_that_was_printed_into_another_line_makes_no_other_computer(
+    torn: str, times: int, computers: str, tmp_path: Path
+) -> None:
+    done = "".join(line(COMMUNICATOR.format(rank, "COMPLETE"), host="node-a") for rank in range(9))
+    pieces = line("Bootstrap : Using eth0", host=torn) * times
+    (table,) = opened(
+        tmp_path, done + pieces + line("Channel 00/0 : 0[0] -> 1[1] via P2P/IPC", host="node-a")
+    ).tables
+    assert table.title.endswith(f" on {computers}: GPU to GPU (P2P)")
+
+
+def test_a_collective_that_timed_out_is_said_first(tmp_path: Path) -> None:
+    def watchdog(rank: int, number: int) -> str:
+        return (
+            f"[rank{rank}]:[E ProcessGroupNCCL.cpp:563] [Rank {rank}] Watchdog caught collective operation timeout: "
+            f"WorkNCCL(SeqNum={number}, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=60000) ran for 60012 "
+            "milliseconds before timing out.\n"
+        )
+
+    connected = line(COMMUNICATOR.format(0, "COMPLETE"))
+    trace = opened(tmp_path, connected + watchdog(3, 7) + watchdog(1, 7) * 2 + watchdog(0, 8))
+    assert titles(trace)[0] == "ALLREDUCE number 7 timed out after 60.0 s on ranks 1, 3"
+    assert [row[:3] for row in trace.tables[0].rows] == [
+        (7.0, "ALLREDUCE", 1.0),
+        (7.0, "ALLREDUCE", 3.0),
+        (8.0, "ALLREDUCE", 0.0),
+    ]
+    assert "timed out" not in "".join(titles(opened(tmp_path, connected)))
+
+
 def test_a_log_that_tells_nothing_of_ranks_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="does not say how its ranks are connected"):
         opened(tmp_path, line("Bootstrap : Using eth0:10.0.0.1<0>"))

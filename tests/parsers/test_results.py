@@ -97,7 +97,7 @@ def test_rows_that_a_table_does_not_show_are_in_the_account(tmp_path: Path, coun
 @pytest.mark.parametrize(
     ("text", "title", "columns", "first"),
     [
-        (NCCL, "nccl-tests collective, 176.968 GB/s on average", 13, 8388608.0),
+        (NCCL, "nccl-tests collective, 176.968 GB/s on average, at most 203", 13, 8388608.0),
         (COMPARISON, "torch.utils.benchmark gemm", 4, "512"),
         (MEASUREMENT, "torch.utils.benchmark, measurements", 4, "gemm: 512 torch.float32"),
         (NSYS, "Summary of nsys stats", 9, 61.5),
@@ -125,6 +125,24 @@ def test_results_are_known_by_their_content(
     assert (table.title, len(table.columns), table.rows[0][0]) == (title, columns, first)
     assert {len(row) for row in table.rows} == {columns}
     assert trace.quality.quarantined == 0
+
+
+def test_what_mpirun_puts_before_parts_of_lines_is_passed_over(tmp_path: Path) -> None:
+    """And rows stand behind what the program printed before them."""
+    before = "[1,0]<stdout>:node:7:7 [0] NCCL INFO Bootstrap : Using eth0\n" * 2000
+    tagged = "".join(
+        f"[1,0]<stdout>:{line[:40]}[1,0]<stdout>:{line[40:]}" for line in NCCL.splitlines(keepends=True)
+    )
+    assert (
+        opened(tmp_path / "tagged.log", before + tagged).tables == opened(tmp_path / "plain.log", NCCL).tables
+    )
+
+
+def test_a_single_size_has_no_most(tmp_path: Path) -> None:
+    lines = NCCL.splitlines(keepends=True)
+    first = next(place for place, line in enumerate(lines) if line.split()[0].isdigit())
+    (table,) = opened(tmp_path / "one.txt", "".join((*lines[: first + 1], lines[-1]))).tables
+    assert table.title == "nccl-tests collective, 176.968 GB/s on average"
 
 
 PRINTED = f"""Generating SQLite file run.sqlite from run.nsys-rep

@@ -127,6 +127,39 @@ def test_ten_updates_of_one_progress_bar_are_a_log(count: int, known: bool, tmp_
         assert table.column("took") == (250.0,) * 10
 
 
+def test_bars_of_another_name_are_another_bar(tmp_path: Path) -> None:
+    """Their numbers are no names: each epoch has another one."""
+    warm = "".join(f"\rwarm-up: {bar(step, 90, '9.00it/s').strip()}" for step in range(1, 21))
+    epochs = "".join(
+        f"\rEpoch {epoch}: {bar(step, 90, ' 4.00it/s').strip()}" for epoch in (1, 2) for step in range(1, 16)
+    )
+    (table,) = opened(tmp_path, warm + epochs).tables
+    assert table.title == "Progress bar 'Epoch' of 90 iterations: one takes 250 ms (median, smoothed)"
+    assert len(table.rows) == 30
+
+
+def loggable(step: str, rate: str) -> str:
+    """As tqdm-loggable prints it."""
+    return f"04:52:05.299 [I] Progress on: {step}/200kit rate:{rate} remaining:36:46 elapsed:2:49 postfix:-\n"
+
+
+@pytest.mark.parametrize(
+    ("again", "said"),
+    [
+        ("0.3s/it", ", 300 ms since it last began anew"),  # a third of what it took
+        ("0.9s/it", ""),
+    ],
+)
+def test_a_bar_without_a_terminal_counts_in_thousands(again: str, said: str, tmp_path: Path) -> None:
+    lines = "".join(loggable(f"{step}.00it", "1.0s/it") for step in range(1, 21))
+    lines += "".join(loggable(f"12.{step}kit", "1.0s/it") for step in range(9))
+    (table,) = opened(
+        tmp_path, lines + "".join(loggable(f"{step}.00it", again) for step in range(1, 13))
+    ).tables
+    assert table.title == f"Progress bar of 200000 iterations: one takes 1.00 s (median, smoothed){said}"
+    assert (table.rows[0][0], table.rows[28][0]) == (1.0, 12_800.0)
+
+
 def test_lines_of_iterations_tell_more_than_a_bar(tmp_path: Path) -> None:
     bars = "".join(bar(step, 90, "1.50s/it") for step in range(1, 20))
     assert iterations(opened(tmp_path, bars + "\n" + log("nanoGPT", 0.5, 0.5, 0.5))).title.startswith(

@@ -36,6 +36,24 @@ def test_a_log_says_how_busy_the_gpu_was_and_for_how_long(readings: int, told: s
     assert verdict(Analysis(trace), diagnosis) == told
 
 
+@pytest.mark.parametrize(
+    ("readings", "apart_s", "told"),
+    [
+        (9, 61, "GPU 0 at 9 moments within 488 s: 40 % busy on average (at most 40 %)"),
+        (9, 60, "GPU 0 over 480 s: busy 40 % of the time (at most 40 %)"),
+        (10, 61, "GPU 0 over 549 s: busy 40 % of the time (at most 40 %)"),
+    ],
+)
+def test_a_few_moments_far_apart_say_nothing_of_the_time_between(
+    readings: int, apart_s: int, told: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "gpu.csv"
+    rows = [f"{1_740_565_077 + apart_s * number}.5,40,4851,90\n" for number in range(readings)]
+    path.write_text(HEADER + "".join(rows))
+    trace = open_trace([path])
+    assert told in verdict(Analysis(trace), diagnose(trace))
+
+
 def test_a_log_says_how_much_of_the_memory_was_in_use(tmp_path: Path) -> None:
     path = tmp_path / "gpu.csv"
     rows = [

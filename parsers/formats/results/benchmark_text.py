@@ -20,6 +20,7 @@ _NCCL_NAME = regex(
 )
 # with NCCL_DEBUG set
 _NCCL_LOG = regex(r"[A-Za-z][\w.-]{0,80}:\d{1,9}:\d{1,9} \[\d{1,4}\] NCCL [A-Z]{1,9} [^\n]*\n")
+_TAG = regex(r"\[\d{1,5},\d{1,7}\]<std(?:out|err)>:")  # of mpirun --tag-output, before each part of a line
 _NCCL_AVERAGE = "Avg bus bandwidth"
 _TIMING = ("time", "algbw", "busbw")
 _MAYBE_BLANK = ("redop", "root")  # a collective that reduces nothing, or has no root, leaves them empty
@@ -39,12 +40,15 @@ class BenchmarkText(Parser):
     files = "output of nccl-tests and torch.utils.benchmark"
     suffixes = (".txt", ".log")
     priority = 65
-    version = 5
+    version = 6
 
     def recognises(self, source: Source) -> bool:
         text = source.head.decode("utf-8", "replace")
+        printed = [
+            _TAG.sub("", each.decode("utf-8", "replace")) for each in source.printed if b"busbw" in each
+        ]
         return (
-            ("busbw" in text and any(map(_is_nccl_header, text.split("\n"))))
+            any(_is_nccl_header(line) for each in printed for line in each.split("\n"))
             or ("<torch.utils.benchmark" in text and any(map(_MEASUREMENT.fullmatch, text.split("\n"))))
             or ("threads: -" in text and any(_label_of(line) is not None for line in text.split("\n")))
         )
@@ -54,7 +58,7 @@ class BenchmarkText(Parser):
         with open_bytes(source) as stream:
             limited = LimitedStream(stream, source, progress.part(0.0, 0.5), "reading results")
             whole = limited.whole("Keep its first tables.").decode("utf-8", "replace")
-        text = _NCCL_LOG.sub("", whole)  # into which rows are printed part by part
+        text = _NCCL_LOG.sub("", _TAG.sub("", whole))  # into which rows are printed part by part
         lines = text.splitlines()
         headers = [index for index, line in enumerate(lines) if _is_nccl_header(line)]
         if headers:
@@ -142,7 +146,15 @@ def _nccl(text: str, lines: list[str], headers: list[int], quality: QualityRecor
             rows.append(tuple(_number(cell) for cell in cells))
         following = bisect_left(averages, (place, ""))
         about = f", {averages[following][1]} GB/s on average" if following < len(averages) else ""
+        about += _most(columns, rows)
         yield ResultTable(f"nccl-tests {name}{about}", tuple(columns), tuple(rows[:MAX_ROWS]))
+
+
+def _most(columns: list[ResultColumn], rows: list[tuple[Cell, ...]]) -> str:
+    """What the largest messages reach, which the average over all sizes hides; empty of a single size."""
+    buses = [place for place, column in enumerate(columns) if column.name.startswith("busbw")]
+    reached = [cell for row in rows for place in buses if isinstance(cell := row[place], float)]
+    return f", at most {max(reached):.4g}" if len(rows) > 1 and reached else ""
 
 
 def _value(line: str) -> tuple[str, tuple[Cell, str]] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -78,10 +78,17 @@ _SORTS = (  # what is looked for stands near the beginning of a line, and in thi
     _sort("nanoGPT", ", time ", r"\biter STEP: loss [^\n]{1,30}?, time TIMEms", _MS),
     _sort("nanoGPT", "| dt: ", r"\bstep {1,8}STEP \| loss: [^\n]{1,200}?\| dt: TIMEms", _MS),
 )
-_BAR = regex(  # tqdm's
-    rf"\b(?P<step>\d{{1,12}})/(?P<all>\d{{1,12}}) \[[\d:]{{4,10}}<[^\],\n]{{1,20}}, {{1,3}}"
-    rf"(?:(?P<time>{_NUMBER})s/it|(?P<rate>{_NUMBER})it/s)"
+_PACE = rf"(?:(?P<time>{_NUMBER})s/it|(?P<rate>{_NUMBER})it/s)"
+_BARS = (
+    regex(
+        rf"\b(?P<step>\d{{1,12}})/(?P<all>\d{{1,12}}) \[[\d:]{{4,10}}<[^\],\n]{{1,20}}, {{1,3}}{_PACE}"
+    ),  # tqdm's
+    regex(  # tqdm-loggable's, where no terminal shows bars
+        rf"\bProgress on:[^\n]{{0,80}}?(?P<step>{_NUMBER}[kM]?)(?:it)?/(?P<all>{_NUMBER}[kM]?)(?:it)? rate:{_PACE} "
+    ),
 )
+_THOUSANDS = {"k": 1e3, "M": 1e6}
+_MAX_BEFORE_BAR = 160  # characters in which its name stands
 _STAMPED = regex(  # a line of a logger that counts iterations and states no time of them but its own
     r"(?P<date>20\d\d[-/]\d\d[-/]\d\d)[ T](?P<clock>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)[^\n]{0,120}?"
     r"\b(?:[Ss]tep|[Ii]ter|[Ii]teration|[Bb]atch)[^\w\n]{1,3}(?P<step>\d{1,12})(?:/(?P<all>\d{1,12}))?\b"
@@ -105,7 +112,7 @@ class TrainingLog(Parser):
     files = "logs with the time of each iteration: timm, torchvision, detectron2, Megatron, tqdm and others"
     suffixes = (".log", ".txt", ".out")
     priority = 66
-    version = 3
+    version = 4
 
     def recognises(self, source: Source) -> bool:
         texts = [each.decode("utf-8", "replace") for each in source.printed]
@@ -125,13 +132,26 @@ def _sort_of(text: str) -> _Sort | None:
 
 def _bar_of(text: str) -> list[re.Match[str]]:
     """The updates of the progress bar that was printed most often; empty where it was printed rarely."""
-    updates: defaultdict[str, list[re.Match[str]]] = defaultdict(list)
+    updates: defaultdict[tuple[str, str], list[re.Match[str]]] = defaultdict(list)
     if "s/it" not in text and "it/s" not in text:
         return []
-    for each in _BAR.finditer(text):
-        updates[each["all"]].append(each)
+    for sort in _BARS:
+        for each in sort.finditer(text):
+            updates[_name_of_bar(each), each["all"]].append(each)
     most = max(updates.values(), key=len, default=[])
     return most if len(most) >= MIN_UPDATES else []
+
+
+def _name_of_bar(update: re.Match[str]) -> str:
+    """ "train" of "train 3:  10%|# | 310/3104 [": its number is another one in each epoch."""
+    before = update.string[max(update.start() - _MAX_BEFORE_BAR, 0) : update.start()]
+    line = re.split(r"[\r\n\]]", before)[-1]
+    return line.rpartition("%|")[0].rpartition(":")[0].strip(" 0123456789")
+
+
+def _counted(text: str) -> float:
+    """310.0 of "310", and 12,800.0 of "12.8k"."""
+    return float(text.rstrip("kM")) * _THOUSANDS.get(text[-1], 1.0)
 
 
 def _tables(content: bytes) -> Iterator[ResultTable]:
@@ -174,11 +194,24 @@ def _of_bar(updates: list[re.Match[str]]) -> Iterator[ResultTable]:
     took = [float(each["time"] or 0) or 1.0 / (float(each["rate"] or 0) or np.inf) for each in updates]
     usual = float(median_of(took)) * _S
     if usual:
-        rows = tuple((float(each["step"]), s * _S / _MS) for each, s in zip(updates, took, strict=True))
+        rows = tuple((_counted(each["step"]), s * _S / _MS) for each, s in zip(updates, took, strict=True))
+        name = _name_of_bar(updates[0])
         title = (
-            f"Progress bar of {updates[0]['all']} iterations: one takes {duration(usual)} (median, smoothed)"
+            f"Progress bar{f' {name!r}' if name else ''} of {_counted(updates[0]['all']):.0f} iterations: one takes "
+            f"{duration(usual)} (median, smoothed){_of_last_run(rows, usual)}"
         )
         yield ResultTable(title, _COLUMNS[:2], rows)
+
+
+def _of_last_run(rows: Sequence[tuple[float, float]], usual: float) -> str:
+    """What an iteration takes since the bar began anew for the last time, where that is something else."""
+    step, took = np.array(rows).T
+    again = np.flatnonzero(np.diff(step) < 0)
+    last = took[again[-1] + 1 :] * _MS if len(again) else took[:0]
+    if len(last) < MIN_UPDATES:
+        return ""
+    now = float(median_of(last))
+    return f", {duration(now)} since it last began anew" if not 1 / MIN_SLOW < now / usual < MIN_SLOW else ""
 
 
 def _of_iterations(sort: _Sort, text: str) -> Iterator[ResultTable]:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from parsers.model import Counter, Trace
 from parsers.model.late import dataclass, regex
-from parsers.model.units import duration, percent, size
+from parsers.model.units import NS_PER_S, duration, percent, size
 from rules.analysis.logs.clocks import Limit, held_share
 
 _OF_GPU = regex(r"([GN]PU \d{1,5}) (.+)$")
 _LOADS = ("GPU utilization", "SM utilization", "graphics activity", "SM activity", "gfx activity")
 _CLOCKS = ("SM clock", "sclk", "graphics clock")
 NOTEWORTHY_LIMIT = 0.01  # of the time
+MIN_READINGS = (
+    10  # fewer, further apart than the seconds that each speaks of, say nothing of the time between them
+)
+MAX_APART_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +23,7 @@ class DeviceLog:
 
     gpu: str
     length_ns: int
+    readings: int
     load: tuple[float, float] | None  # percent
     power: tuple[float, float] | None  # W
     clock: tuple[float, float] | None  # MHz
@@ -34,9 +39,9 @@ class DeviceLog:
             return self._at_one_moment
         parts = []
         if self.load is not None:
-            parts.append(
-                f"busy {percent(self.load[0] / 100.0)} of the time (at most {percent(self.load[1] / 100.0)})"
-            )
+            mean, most = (percent(share / 100.0) for share in self.load)
+            busy = f"{mean} busy on average" if self.is_rare else f"busy {mean} of the time"
+            parts.append(f"{busy} (at most {most})")
         if self.power is not None:
             parts.append(f"{self.power[0]:.0f} W (at most {self.power[1]:.0f} W)")
         if self.clock is not None:
@@ -45,7 +50,14 @@ class DeviceLog:
             parts.append(f"slowed by {self.limit.words} {percent(self.limited)} of the time")
         if self.memory is not None:
             parts.append(f"at most {self._in_use}")
-        return f"{self.gpu} over {duration(self.length_ns)}: {', '.join(parts)}"
+        when = f"at {self.readings} moments within" if self.is_rare else "over"
+        return f"{self.gpu} {when} {duration(self.length_ns)}: {', '.join(parts)}"
+
+    @property
+    def is_rare(self) -> bool:
+        """Whether nothing follows for most of the time, as from boxes that a script printed before its work."""
+        apart = self.length_ns / max(self.readings - 1, 1)
+        return self.readings < MIN_READINGS and apart > MAX_APART_S * NS_PER_S
 
     @property
     def _at_one_moment(self) -> str:
@@ -85,8 +97,10 @@ def log_summary(trace: Trace) -> str:
         return f"A log without a timeline: {logs[0].text}"
     loads = [log.load[0] for log in logs if log.load is not None]
     least, most = (percent(each(loads) / 100.0) if loads else "" for each in (min, max))
-    busy = f", busy {least}{'' if least == most else f' to {most}'} of the time" if loads else ""
     kind = logs[0].gpu.partition(" ")[0]
+    if any(log.is_rare for log in logs):
+        return f"A few moments of {len(logs)} {kind}s without a timeline"
+    busy = f", busy {least}{'' if least == most else f' to {most}'} of the time" if loads else ""
     return f"A log of {len(logs)} {kind}s without a timeline{busy}"
 
 
@@ -99,6 +113,7 @@ def _of(gpu: str, log: dict[str, Counter]) -> DeviceLog:
     return DeviceLog(
         gpu,
         int(any_counter.time[-1] - any_counter.time[0]),
+        len(any_counter.time),
         _mean_and_most(next((log[name] for name in _LOADS if name in log), None)),
         _mean_and_most(log.get("power")),
         _mean_and_most(clock),
