@@ -17,7 +17,14 @@ from rules.analysis.names.software import software_of
 from rules.analysis.recording.completeness import completeness_of
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, remedy, rule
 from rules.losses.cpu_work import MAX_NAMED, MIN_NAMED, Products, named_shares, own_lines, products_of
-from rules.remedies.cpu_work import ALL_CORES, FEWER_THREADS, LARGE_OPERATORS, SINGLE_PRECISION
+from rules.remedies.cpu_work import (
+    ALL_CORES,
+    FEWER_THREADS,
+    LARGE_OPERATORS,
+    OUTSIDE_OPERATORS,
+    SINGLE_PRECISION,
+)
+from rules.remedies.host_work import by_name
 from rules.remedies.remedy import Remedy
 from rules.terms import MAJORITY, NEARLY_ALL, NOBODY, Culprit, CulpritKind, quoted
 from rules.wording.words import Headline, listed, of_every_step, shortened, without_times
@@ -77,10 +84,10 @@ How it decides
     frame, otherwise to the innermost operator, which also takes precedence over regions if one takes longer than any
     of them. Anything with at least {percent(MIN_NAMED)} of that time is named, and next to regions also operators
     and the user's own functions; so is time in which nothing recorded runs, if that is {percent(MIN_SILENCE)} of
-    the time. Calls to the driver are named as well. With shapes, it reports how fast matrices are multiplied. If what
-    was recorded takes less than {percent(MIN_BUSY)} of the time, recording the GPU as well comes first. TensorFlow's
-    timelines draw operators that run at once in rows, which are no threads: of these, each operator's share of the time
-    of all is told.
+    the time. From {percent(MAJORITY)} on the first sentence says so, where nothing else is long. Calls to the driver
+    are named as well. With shapes, it reports how fast matrices are multiplied. If what was recorded takes less than
+    {percent(MIN_BUSY)} of the time, recording the GPU as well comes first. TensorFlow's timelines draw operators that
+    run at once in rows, which are no threads: of these, each operator's share of the time of all is told.
 
 What to try
     Use all cores, a shorter number format and torch.compile; or fewer threads, if slow products have hardly anything
@@ -127,10 +134,14 @@ When it is wrong
             advice = _RECORD_WHAT_IT_STARTED
             unknown = "What the GPU ran, and for how long."
         else:
-            amount = _largest(trace, longest, analysis)
+            silent, _ = _silence(time.activity, time.window)
+            between = f"{percent(silent)} between operators" if silent >= MAJORITY else ""
+            amount = _largest(trace, longest, analysis) or between
             headline = Headline("No GPU activity was recorded, only the CPU's", amount)
             loads = bool(longest) and is_loader(_name(trace, longest[0][0]))
             advice = _RECORD_THE_GPU.after(_LOAD_BESIDE) if loads else _RECORD_THE_GPU
+            if headline.amount == between != "":
+                advice = advice.after(OUTSIDE_OPERATORS.advice[0])
             if time.busy_ns < MIN_BUSY * time.window_ns:
                 advice = advice.after(_GPU_TOO)
             unknown = "Whether a GPU worked meanwhile."
@@ -142,7 +153,7 @@ When it is wrong
             + _of_calls(time)
             + (_of_products(time) if computes else "")
             + _of_own_lines(analysis, time)
-            + _of_silence(time.activity, time.window)
+            + _silence(time.activity, time.window)[1]
             + _of_the_profiler(analysis, time),
             remedy=advice,
             culprit=Culprit(kind, _name(trace, longest[0][0])) if longest else NOBODY,
@@ -226,8 +237,10 @@ def _of_operators(analysis: Analysis, time: CpuTime, longest: Shares) -> tuple[H
     part = of_every_step(analysis, time.computes)
     most = _largest(time.trace, longest, analysis)
     products = products_of(time)
-    of_pytorch = "PyTorch" in software_of(time.trace)
-    advice = (LARGE_OPERATORS if of_pytorch else ALL_CORES).and_then(*_RECORD_THE_GPU.advice)
+    usual = LARGE_OPERATORS if "PyTorch" in software_of(time.trace) else ALL_CORES
+    alone = [_name(time.trace, event) for event, ns in longest[:1] if ns >= MAJORITY * analysis.window_ns]
+    own = by_name(Culprit(CulpritKind.OPERATOR, alone[0])) if alone else None
+    advice = (own or usual).and_then(*_RECORD_THE_GPU.advice)
     if products.in_double:
         advice = advice.after(SINGLE_PRECISION)
     if _are_held_up(products):
@@ -284,8 +297,11 @@ def _of_own_lines(analysis: Analysis, time: CpuTime) -> str:
     return f" In the program's own code: {told}." if told else ""
 
 
-def _of_silence(activity: ThreadActivity, window: tuple[int, int]) -> str:
-    """How long the thread runs nothing that was recorded, and before what the longest stretch of it lies."""
+def _silence(activity: ThreadActivity, window: tuple[int, int]) -> tuple[float, str]:
+    """In how much of the time the thread runs nothing that was recorded, and a sentence on it; 0 and none where little.
+
+    Where other threads run operators meanwhile it is 0: the thread then waits for them.
+    """
     trace = activity.trace
     kinds = np.isin(
         trace.events.kind[activity.events], (EventKind.CPU_OP, EventKind.PYTHON, EventKind.REGION)
@@ -297,7 +313,7 @@ def _of_silence(activity: ThreadActivity, window: tuple[int, int]) -> str:
     whole = length(silent)
     share = whole / (window[1] - window[0])
     if not telling.any() or not MIN_SILENCE <= share < NEARLY_ALL:
-        return ""
+        return 0.0, ""
     longest = int((silent[1] - silent[0]).argmax())
     took = int(silent[1][longest] - silent[0][longest])
     after = events[telling][start[telling] == silent[1][longest]]
@@ -305,10 +321,13 @@ def _of_silence(activity: ThreadActivity, window: tuple[int, int]) -> str:
     operators = trace.events.of_kind(EventKind.CPU_OP)
     elsewhere = union(*trace.events.spans(operators))
     if length(subtract(silent, elsewhere)) < MAJORITY * whole:
-        return f"{text}, mostly while other threads run operators."
-    if took < MAJORITY * whole or not len(after):
-        return f"{text}."
-    return f"{text}: {duration(took)} of it before {_name(trace, int(after[0]))}."
+        return 0.0, f"{text}, mostly while other threads run operators."
+    where = (
+        ""
+        if took < MAJORITY * whole or not len(after)
+        else f": {duration(took)} of it before {_name(trace, int(after[0]))}"
+    )
+    return (share if len(operators) else 0.0), f"{text}{where}."
 
 
 def _of_the_profiler(analysis: Analysis, time: CpuTime) -> str:

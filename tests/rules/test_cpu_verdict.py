@@ -76,6 +76,30 @@ def test_operators_in_rows_that_are_no_threads_are_told_by_all_their_time(
     assert "thread" not in finding.explanation
 
 
+@pytest.mark.parametrize(
+    ("idle_us", "said"), [(110, "52 % between operators"), (90, "53 % of the recorded time")]
+)
+def test_most_time_between_operators_is_what_a_recording_of_short_ones_shows(idle_us: int, said: str) -> None:
+    trace = TinyTrace()
+    for number in range(60):
+        trace.op(number * (idle_us + 100), number * (idle_us + 100) + 100, f"aten::op{number}")
+    told_of = told(trace)
+    assert told_of.headline.amount == said
+    assert told_of.advice[0].startswith("Replace loops") is ("between" in said)
+
+
+@pytest.mark.parametrize(
+    ("operator", "said"),
+    [("aten::normal_", "Generate random numbers"), ("aten::addmm", "Check that all cores")],
+)
+def test_advice_is_about_the_operator_that_takes_most_of_the_time(operator: str, said: str) -> None:
+    trace = TinyTrace()
+    for number in range(30):
+        trace.op(1_000 * number, 1_000 * number + 600, operator)
+        trace.op(1_000 * number + 600, 1_000 * (number + 1), "aten::copy_")
+    assert told(trace).advice[0].startswith(said)
+
+
 @pytest.mark.parametrize(("busy_us", "first"), [(9, True), (11, False)])
 def test_recording_the_gpu_comes_first_where_next_to_nothing_of_the_cpu_was_recorded(
     busy_us: int, first: bool
