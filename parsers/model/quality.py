@@ -22,6 +22,7 @@ RAN_ONE_BY_ONE = (
 GPU_OPERATORS = "gpu-operators"  # that of the note that counts operators of a GPU whose work was not recorded
 IN_ROWS = "operators-in-rows"  # that of the note that counts operators of timelines whose rows are no threads
 OF_OPERATORS = "operators"  # that of the note that what is drawn as samples are times of PyTorch's operators
+MISSING_BEFORE = "missing-before"  # that of the note that counts operations before which others are missing
 GPU_WITHOUT_TIMES = "gpu-without-times"  # that of the note that counts GPU activities without times
 
 
@@ -66,6 +67,11 @@ class Quality:
     def gpu_work_without_times(self) -> int:
         """GPU activities that ran and that the profiler recorded with neither a start nor a duration."""
         return self._count_of(GPU_WITHOUT_TIMES)
+
+    @property
+    def operations_missing_before(self) -> int:
+        """GPU operations that waited less than the time since the one before: others ran there, which are missing."""
+        return self._count_of(MISSING_BEFORE)
 
     @property
     def operators_of_an_unrecorded_gpu(self) -> int:

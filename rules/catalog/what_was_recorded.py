@@ -63,7 +63,8 @@ How it decides
     take a thousand times as long as those on the others. Missing records: of at least 100 launches made while the GPU
     was recorded, fewer than 70 % have an operation; or at least 3 launches were made and no kernel is there at all; or
     of at least 100 numbers with which the driver counts its kernels, fewer than half are present; or XLA starts its
-    programs on more GPUs than have kernels here. A sample: the driver's call numbers are mostly 25 or more apart.
+    programs on more GPUs than have kernels here. A sample: the driver's call numbers are mostly 25 or more apart,
+    or most operations state a wait of less than half the time since the one before them.
     One by one: the file holds counters of kernels, for which nvprof runs each kernel alone, and the GPU does not fill
     the time.
     Waiting in GPU times: the profiler timed the GPU between events, and the GPU did not work for another tenth of the
@@ -192,11 +193,12 @@ def _too_little(analysis: Analysis, subject: Subject) -> tuple[Headline, Words, 
 
 def _only_copies(analysis: Analysis, subject: Subject) -> tuple[Headline, Words, tuple[Words, ...]]:
     trace = analysis.trace
-    copied = size(int(trace.attribute(Attribute.BYTES, trace.gpu_operations).clip(0).sum()))
+    copied = int(trace.attribute(Attribute.BYTES, trace.gpu_operations).clip(0).sum())
+    filled = f"copied and filled {size(copied)}" if copied else "only copied"
     return (
         Headline("No kernel was recorded, only copies", f"{subject.operations:,} of them"),
-        f"In {duration(analysis.window_ns)} the GPU copied and filled {copied}, and no kernel was recorded: this is "
-        "a program that starts, one that ended before its work began, or one whose launches were not recorded.",
+        f"In {duration(analysis.window_ns)} the GPU {filled}, and no kernel was recorded: this is a "
+        "program that starts, one that ended before its work began, or one whose launches were not recorded.",
         ("Record longer, or begin after start-up.", *later_steps(trace)),
     )
 
@@ -297,12 +299,20 @@ def _waits_included(analysis: Analysis, subject: Subject) -> tuple[Headline, Wor
     )
 
 
-def _sample(_: Analysis, subject: Subject) -> tuple[Headline, Words, tuple[Words, ...]]:
+def _sample(analysis: Analysis, subject: Subject) -> tuple[Headline, Words, tuple[Words, ...]]:
+    before = analysis.trace.quality.operations_missing_before
+    told = (
+        f"By their own account {before:,} of the {subject.operations:,} operations waited much less than the time "
+        "since the one before them: others ran there, which are missing."
+        if before
+        else "The driver numbers all calls, and judging by the remaining numbers most are missing; so are their "
+        f"operations, of which {subject.operations:,} are there."
+    )
     return (
-        Headline("The recording is a sample", "most of its calls were removed"),
-        "The driver numbers all calls, and judging by the remaining numbers most are missing; so are their "
-        f"operations, of which {subject.operations:,} are there. The time between these is not idle time, so no "
-        "conclusions are drawn from it.",
+        Headline(
+            "The recording is a sample", f"most of its {'operations' if before else 'calls'} were removed"
+        ),
+        f"{told} The time between these is not idle time, so no conclusions are drawn from it.",
         ("Open the recording as the profiler wrote it, before events were filtered or sampled.",),
     )
 

@@ -12,7 +12,13 @@ from parsers import open_trace
 from parsers.model import EventKind, Lane, LaneKind, Trace
 from rules import diagnosis_of
 from rules.analysis.analysis import Analysis
-from rules.analysis.recording.completeness import Completeness, completeness_of, gpus_missing, numbers_missing
+from rules.analysis.recording.completeness import (
+    Completeness,
+    completeness_of,
+    gpus_missing,
+    is_sample,
+    numbers_missing,
+)
 from rules.verdict.verdict import verdict
 from tests.growing_recordings import complete, kernel, launch, trace
 from tests.rules.builder import TinyTrace
@@ -245,3 +251,38 @@ def test_gpus_that_xla_starts_a_program_on_and_that_have_no_kernel_are_missing(
     report = as_text(of, diagnosis_of(analysis), analysis)
     assert (f"GPU records are missing: {missing} of 4 GPUs" in report.splitlines()[0]) is (missing > 0)
     assert ("Where the time of GPU 0 goes" in report) is (missing == 0)
+
+
+@pytest.mark.parametrize(
+    ("apart_us", "wait_us", "sampled"),
+    [(25.0, 5.0, True), (19.0, 5.0, False), (50.0, 19.0, True), (50.0, 21.0, False), (50.0, 0.0, False)],
+)
+def test_operations_that_waited_less_than_the_time_between_them_are_a_sample(
+    tmp_path: Path, apart_us: float, wait_us: float, sampled: bool
+) -> None:
+    """A column of zeros, which some versions write, tells nothing."""
+    rows = [
+        f"Mul_{number % 3},Mul,AI_CORE,{1_000 + number * (10 + apart_us)},10.0,{wait_us}"
+        for number in range(40)
+    ]
+    path = tmp_path / "kernel_details.csv"
+    path.write_text(
+        "\n".join(["Name,Type,Accelerator Core,Start Time(us),Duration(us),Wait Time(us)", *rows])
+    )
+    analysis = Analysis(open_trace([path]))
+    told = verdict(analysis, diagnosis_of(analysis))
+    assert (told == "The recording is a sample: most of its operations were removed") is sampled
+
+
+@pytest.mark.parametrize(("missing", "sampled"), [(21, True), (20, False)])
+def test_most_operations_lack_those_before_them_in_a_sample(
+    tmp_path: Path, missing: int, sampled: bool
+) -> None:
+    """Accelerators that work beside one another differ here and there."""
+    waits = [5.0] * missing + [90.0] * (40 - missing)
+    rows = [f"Mul,Mul,AI_CORE,{number * 100},10.0,{wait}" for number, wait in enumerate([0.0, *waits])][:41]
+    path = tmp_path / "kernel_details.csv"
+    path.write_text(
+        "\n".join(["Name,Type,Accelerator Core,Start Time(us),Duration(us),Wait Time(us)", *rows])
+    )
+    assert is_sample(open_trace([path])) is sampled

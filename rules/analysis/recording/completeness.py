@@ -158,7 +158,10 @@ def lacks_a_part(trace: Trace) -> bool:
 
 
 def is_sample(trace: Trace) -> bool:
-    """Whether most calls were taken out of a recording after it was made, as the numbers of those left say."""
+    """Whether most calls were taken out of a recording after it was made, as the numbers of those left say, or most
+    operations, as the waits say that those left had."""
+    if trace.quality.operations_missing_before > MAJORITY * len(trace.gpu_operations):
+        return True
     column = trace.attributes.get(Attribute.CORRELATION)
     if column is None:
         return False
