@@ -251,7 +251,8 @@ def has_columns(head: bytes, *wanted: Sequence[str]) -> bool:
     return bool(names) and all(names.intersection(group) for group in wanted)
 
 
-_COPY = regex(r"\[CUDA (memcpy|Unified Memory memcpy) (\w+?)(?:-to-|to)(\w+)\]", re.IGNORECASE)
+_COPY = regex(r"\[(CUDA memcpy|(?:CUDA )?Unified Memory memcpy) (\w+?)(?:-to-|to)(\w+)\]", re.IGNORECASE)
+_NO_WORK = regex(r"\[Unified Memory (?!memcpy)", re.IGNORECASE)  # page faults, thrashing
 _MEMSET = regex(r"\[CUDA memset", re.IGNORECASE)
 _DEVICE = regex(r"^(.*?) ?\((\d{1,5})\)$")
 _ENDS = {
@@ -271,14 +272,17 @@ def add_operations(table: CsvTable, builder: TraceBuilder, path: Path, how_to_se
     """Add every row that has a time; raises ``Malformed`` where none has. ``how_to_see_calls`` is noted."""
     builder.quality.read(table.length)
     start, length = table.integers("startns"), table.integers("durationns")
-    good = (start != ABSENT) & (length != ABSENT) & (length >= 0)
-    builder.quality.note(
-        "no-time", Effect.QUARANTINED, "a row has no start or no duration", "", int((~good).sum())
-    )
-    if not good.any():
-        raise Malformed(path, "The table has a header but no operations.", "Write it again.")
-    rows = np.flatnonzero(good)
+    timed = (start != ABSENT) & (length != ABSENT) & (length >= 0)
     texts, name = table.texts("name")
+    works = np.array([_NO_WORK.match(text) is None for text in texts], bool)[name]
+    for kind, reason, left_out in (
+        ("no-work", "a row is of page faults, which are no work of the GPU", ~works),
+        ("no-time", "a row has no start or no duration", works & ~timed),
+    ):
+        builder.quality.note(kind, Effect.QUARANTINED, reason, "", int(np.count_nonzero(left_out)))
+    rows = np.flatnonzero(works & timed)
+    if not len(rows):
+        raise Malformed(path, "The table has a header but no operations.", "Write it again.")
     kinds = np.array([_kind_of(text).value for text in texts], np.uint8)
     events = builder.add(
         start[rows],

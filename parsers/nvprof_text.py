@@ -100,7 +100,7 @@ def gpu_trace(lines: Iterable[str]) -> tuple[tuple[str, ...], list[list[str]]]:
             _in_bytes(row.get("SSMem", "")),
             _in_bytes(row.get("DSMem", "")),
         )
-        row["Size"] = _in_bytes(row.get("Size", ""))
+        row["Size"] = _in_bytes(row.get("Size") or row.get("Unified Memory", ""))
         for what in ("Grid", "Block"):
             sides = row[f"{what} Size"].strip("()").split()
             row |= {f"{what} {axis}": side for axis, side in zip("XYZ", sides, strict=False)}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from parsers import open_trace
-from parsers.model import Trace, TraceError, UnknownFormat
+from parsers.model import Attribute, CopyKind, EventKind, Trace, TraceError, UnknownFormat
 from parsers.model.results import TimeOf
 
 SUMMARY = """==297== NVPROF is profiling process 297, command: ./nbody
@@ -172,3 +172,35 @@ def test_a_long_printed_table_is_read_up_to_a_limit(tmp_path: Path, megabytes: i
         return
     with pytest.raises(TraceError, match="larger than 256 MB"):
         open_trace([path])
+
+
+def of_pages(name: str, duration: str = "2.0000us", size: str = "64.000KB") -> tuple[str, ...]:
+    return (
+        *(f"1.36131s  {duration}", "-           -", "-       -       -"),
+        *("GeForce GTX 106         -         -", f"{size}    0x7f8cc0000000  {name}"),
+    )
+
+
+PAGES = (
+    *("Start  Duration", "Grid Size  Block Size", "Regs*  SSMem*  DSMem*"),
+    *("Device   Context    Stream", "Unified Memory  Virtual Address  Name"),
+)
+
+
+def test_page_faults_are_no_work_and_pages_that_move_are_copies(tmp_path: Path) -> None:
+    rows = (
+        PAGES,
+        of_pages("[Unified Memory GPU page faults]", size="3"),
+        of_pages("[Unified Memory CPU page faults]", "-", "PC 0x4034d6"),
+        of_pages("[Unified Memory Memcpy HtoD]"),
+    )
+    text = "\n".join("   " + "  ".join(row) for row in rows)
+    trace = opened(tmp_path, f"==7== Warning: 2 records have invalid timestamps.\n{text}")
+    work = trace.gpu_operations
+    assert [trace.name(each) for each in work.tolist()] == ["[Unified Memory Memcpy HtoD]"]
+    assert trace.events.kind[work].tolist() == [EventKind.MEMCPY.value]
+    assert trace.attribute(Attribute.BYTES, work).tolist() == [64 << 10]
+    assert trace.attribute(Attribute.COPY_KIND, work).tolist() == [CopyKind.H2D.value]
+    told = {note.kind: (note.count, note.reason) for note in trace.quality.notes}
+    assert told["no-work"][0] == 2
+    assert (1, "The profiler warned: 2 records have invalid timestamps.") in told.values()

@@ -17,6 +17,13 @@ def said(trace: TinyTrace) -> str:
     return verdict(Analysis(built), diagnose(built))
 
 
+def test_pages_that_move_alone_are_a_program_that_starts_as_well() -> None:
+    trace = TinyTrace()
+    for number in range(30):
+        trace.copy(100.0 * number, 100.0 * number + 10, "HtoD", unified=True)
+    assert said(trace) == ONLY_COPIES
+
+
 def uploads(trace: TinyTrace, took_us: float, count: int = 30) -> TinyTrace:
     for number in range(count):
         at = 100.0 * number

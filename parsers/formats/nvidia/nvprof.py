@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import partial
 from io import BytesIO
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from parsers.csv_tables import CsvTable, add_operations, has_columns, in_words, read_csv, renamed, table_of
-from parsers.files.base import Parser, Source, parser
+from parsers.files.base import HEAD_BYTES, Parser, Source, parser
 from parsers.files.texts import utf8
 from parsers.files.unpacking_limit import whole_content
 from parsers.model import ArgumentSource, Effect, Progress, Trace, TraceInput
@@ -59,6 +60,7 @@ _COUNTED = (
     "globalmemoryloadefficiency%",
 )
 _REMARKS = regex(rb"(?:==\d+==[^\n]*\n)*")
+_WARNING = regex(rb"^==\d+== Warning: ([^\n\r]{1,400})", re.MULTILINE)
 _NAMES_OF_NVPROF = {
     "strm": "stream",
     "regtrd": "registersperthread",
@@ -90,6 +92,7 @@ class NvprofGpuTable(Parser):
     title = "nvprof and Visual Profiler"
     files = "nvprof --print-gpu-trace as CSV and as text, CSV of the Visual Profiler"
     suffixes = (".csv", ".txt", ".log")
+    version = 2
     priority = 57
     excerpt_of = frozenset({"nvprof"})
 
@@ -105,8 +108,11 @@ class NvprofGpuTable(Parser):
         if has_gpu_trace(utf8(source.head).decode("latin-1")):
             hint = "Record fewer operations, or write CSV: nvprof --csv."
             printed = whole_content(source, progress.part(0.0, 0.8), "reading the table", hint, MAX_PRINTED)
-            lines = (line.decode("latin-1") for line in BytesIO(utf8(printed)))
-            table = table_of(*gpu_trace(lines))
+            printed = utf8(printed)
+            for warning in _WARNING.findall(printed[:HEAD_BYTES]):
+                text = warning.decode("latin-1")
+                builder.quality.note(f"profiler: {text[:60]}", Effect.NOTED, f"The profiler warned: {text}")
+            table = table_of(*gpu_trace(line.decode("latin-1") for line in BytesIO(printed)))
         else:
             before = source.head.count(b"\n", 0, len(source.head) - len(_below_remarks(source.head)))
             table = read_csv(source, builder.quality, progress.part(0.0, 0.8), before)

@@ -152,7 +152,7 @@ def _only_copies(analysis: Analysis) -> Subject | None:
     copies = trace.events.of_kind(EventKind.MEMCPY, EventKind.MEMSET)
     if len(operations) < MIN_OPERATIONS or len(copies) < len(operations) or completeness_of(trace).launches:
         return None
-    if _busy_ns(analysis) >= MAJORITY * analysis.window_ns or named(trace, copies, is_migration).any():
+    if _busy_ns(analysis) >= MAJORITY * analysis.window_ns:
         return None
     return Subject(SubjectKind.ONLY_COPIES, 1.0, len(operations), 0, (none, none), none)
 
