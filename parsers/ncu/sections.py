@@ -29,6 +29,7 @@ DETAILS = [*_IDENTITY, *_PLACE, *_METRIC, "Metric Value", *_RULE]
 SUMMARY = [*_IDENTITY, *_PLACE, *_METRIC, "Minimum", "Maximum", "Average"]
 
 _DIM = r"\(\d+, \d+, \d+\)"
+_SIZES = regex(rf"({_DIM})x({_DIM})")
 _PROCESS = regex(r"\[(?P<number>\d+)\] (?P<name>\S.*)@[^\s@]+\s*$")
 _KERNEL = regex(
     rf"  (?P<name>\S.*?)(?: (?P<grid>{_DIM})x(?P<block>{_DIM}))?(?:, \d{{4}}-\w{{3}}-\d\d \d\d:\d\d:\d\d)?"
@@ -89,6 +90,7 @@ class PrintedSections(Generic[R]):
         self._summary: R | None = None
         self._process = ("", "")
         self._kernel: list[str] = []
+        self._above = ""  # the line before, where it belongs to nothing: it may be a kernel's name
         self._kernels = 0
         self._section = ""
         self._spans: list[slice] = []
@@ -97,6 +99,13 @@ class PrintedSections(Generic[R]):
 
     def take(self, line: str) -> bool:
         """Read one line; whether it belongs to a printed page."""
+        above, self._above = self._above, ""
+        taken = self._takes(line, above)
+        if not taken:
+            self._above = line.strip()
+        return taken
+
+    def _takes(self, line: str, above: str) -> bool:
         if self._result is not None and (more := _CONTINUED.match(line)):
             self._result[1].append(more["text"].strip())
             return True
@@ -107,7 +116,7 @@ class PrintedSections(Generic[R]):
             self._process = (process["number"], process["name"])
             self._kernel = []
         elif kernel := _KERNEL.match(line):
-            self._begin(kernel)
+            self._begin(kernel, above)
         elif self._is_noted(line):
             return True
         elif not self._kernel:
@@ -147,16 +156,19 @@ class PrintedSections(Generic[R]):
         self._in_note = begins or (self._in_note and _NOTED.match(line) is not None)
         return self._in_note
 
-    def _begin(self, kernel: re.Match[str]) -> None:
+    def _begin(self, kernel: re.Match[str], above: str) -> None:
         placed = dict(_PLACED.findall(kernel["place"]))
+        name, grid, block = kernel["name"], kernel["grid"], kernel["block"]
+        if sizes := _SIZES.fullmatch(name):
+            name, (grid, block) = above, sizes.groups()
         self._kernel = [
             str(self._kernels),
             *self._process,
-            kernel["name"],
+            name,
             placed.get("Context", ""),
             placed.get("Stream", ""),
-            kernel["block"] or "",
-            kernel["grid"] or "",
+            block or "",
+            grid or "",
             placed.get("Device", ""),
             placed.get("CC", ""),
             placed.get("Invocations", ""),

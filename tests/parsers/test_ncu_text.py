@@ -207,3 +207,17 @@ def test_a_launch_that_failed_has_no_verdict(tmp_path: Path, capsys: pytest.Capt
     assert told.startswith("1 profiled kernel, no verdict: the profiler measured nothing")
     assert "the report lacks counters of throughput" in " ".join(told.split())
     assert "Checked, nothing found" not in told
+
+
+@pytest.mark.parametrize("between", ["", "[14142] a.out@127.0.0.1\n"])
+def test_the_name_of_a_kernel_may_have_a_line_of_its_own(tmp_path: Path, between: str) -> None:
+    """As where a long heading was broken; a line of the page itself names nothing."""
+    heading = "  add(int, float*, float*), 2020-Oct-28 10:36:31, Context 1, Stream 7"
+    broken = f"  add(int, float*, float*) \n{between}  (63, 2, 1)x(16, 4, 1), Context 1, Stream 7"
+    (kernel,) = opened(tmp_path, OLD.replace(heading, broken)).kernels
+    assert (kernel.name, kernel.grid, kernel.block) == (
+        "" if between else "add(int, float*, float*)",
+        (63, 2, 1),
+        (16, 4, 1),
+    )
+    assert kernel.duration_ns == pytest.approx(13_890)

@@ -40,7 +40,7 @@ class NsightComputeCsv(Parser):
     files = "pages as CSV or as printed text"
     suffixes = (".csv", ".txt", ".log")
     priority = 60
-    version = 2
+    version = 3
 
     def recognises(self, source: Source) -> bool:
         try:
