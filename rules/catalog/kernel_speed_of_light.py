@@ -40,7 +40,8 @@ _ADVICE: dict[Category, tuple[str, ...]] = {
         "Reuse data while it is in registers, shared memory or L2 (tiling) instead of reading it again.",
     ),
     Category.COMPUTE_BOUND: (
-        "Let the tensor cores do the work: bf16, fp16, tf32 or fp8 inputs, dimensions that are multiples of 8 or 16.",
+        "If it multiplies matrices, let the tensor cores do so: bf16, fp16, tf32 or fp8 inputs, dimensions that are "
+        "multiples of 8 or 16.",
         "Do cheaper arithmetic: fewer special functions, divisions and index computations per element.",
     ),
     Category.LATENCY_BOUND: (

@@ -46,6 +46,9 @@ _PHASE = regex(
 )
 _COPIES = regex(r"(?i:memcpy)|MemoryCopy|Copy(?:Device|Host)To")
 _LOADS_CODE = regex(r"(?:cu|hip)(?:Module|Library)Load")
+_STARTS = regex(
+    r"(?:cuda|hip)(?:Malloc(?:Managed)?|Free|SetDevice|StreamCreate|EventCreate)(?:_v\d+)?(?:WithFlags)?$"
+)
 _MOVES_TO_GPU = regex(r"\.to\(|\.cuda\(|[\"']cuda|torch\.cuda\.|device_put\(")
 _STARTS_THE_GPU = (
     "It runs once, and the first work on the GPU also starts it: it matters less, the longer the program runs. "
@@ -229,6 +232,8 @@ def _headline(
     if _is_spread(main, first) and gpu is not None:
         return f"The CPU works for {duration(main.working_ns)}, the GPU for {duration(gpu.ns)}"
     if main.of is TimeOf.CALLS and gpu is not None and first.ns > gpu.ns:
+        if first.is_one_call and _STARTS.match(first.name):
+            return f"Starting the GPU takes {duration(first.longest)}, all of its work {duration(gpu.ns)}"
         return f"{name} takes {duration(first.ns)}, all of the GPU's work {duration(gpu.ns)}"
     return f"{percent(first.share)} of {_WHOSE[main.of]} is in {name}"
 

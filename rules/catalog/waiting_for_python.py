@@ -212,7 +212,7 @@ _COMPILE = for_python(
 _AT_FIRST = (
     " They create or load something because it is the first time, and nothing in this recording repeats."
 )
-_MAY_NOT_COME_AGAIN = " It is one wait, and nothing in this recording repeats: it may not come again."
+_MAY_NOT_COME_AGAIN = " It is one wait, and no other in this recording is like it: it may not come again."
 _WARM_UP = """for _ in range(3):
     step()                    # creates contexts, loads code and asks for memory
 torch.cuda.synchronize()

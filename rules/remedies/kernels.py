@@ -45,7 +45,10 @@ out = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)"
 )
 _FUSED = (
     for_python("Compile the model: torch.compile fuses neighbouring elementwise kernels into one."),
-    "Avoid casts and copies between operators: keep one data type and memory layout, use in-place or fused operators.",
+    for_python(
+        "Avoid casts and copies between operators: keep one data type and memory layout, use in-place or fused "
+        "operators."
+    ),
 )
 _FUSED_CODE = for_pytorch(
     """model = torch.compile(model)          # joins neighbouring elementwise operators into one kernel

@@ -9,7 +9,10 @@ import pytest
 from parsers import open_trace
 from parsers.model import EventKind, LaneKind, Trace
 from parsers.model.memory import AFTER
+from rules import diagnose
+from rules.analysis.analysis import Analysis
 from tests.parsers.nsys_exports import PROCESS, THREAD, call, export, kernel
+from viewer.reports.text_report import as_text
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 
@@ -133,6 +136,23 @@ def test_what_the_recorder_warned_of_is_passed_on(tmp_path: Path, severity: int,
     trace = opened(tmp_path, **{KERNELS: [kernel(1, 2)], "DIAGNOSTIC_EVENT": rows})
     told = [note.reason for note in trace.quality.notes if note.kind.startswith("profiler")]
     assert told == ([f"The profiler {words}: Not all events were collected."] if words else [])
+
+
+@pytest.mark.parametrize("supported", [True, False])
+def test_a_driver_that_the_profiler_does_not_know_asks_for_a_newer_one(
+    tmp_path: Path, supported: bool
+) -> None:
+    warning = (
+        f"Installed CUDA driver version (13.3) is {'new' if supported else 'not supported by this build of'}"
+    )
+    rows: list[dict[str, object]] = [
+        {"timestamp": 1, "severity": 2, "text": f"{warning} Nsight Systems. Other"}
+    ]
+    tables = {"CUPTI_ACTIVITY_KIND_RUNTIME": [call(1, 2, nameId=5)], "DIAGNOSTIC_EVENT": rows}
+    trace = open_trace([export(tmp_path / "run.sqlite", tables, {5: "cuInit"})])
+    text = " ".join(as_text(trace, diagnose(trace), Analysis(trace)).split())
+    assert ("Record again with a newer Nsight Systems" in text) is not supported
+    assert ("Record the GPU as well" in text) is supported
 
 
 def test_memory_of_each_kind_is_a_counter_of_its_gpu(tmp_path: Path) -> None:

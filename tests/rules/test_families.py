@@ -67,6 +67,18 @@ NAMES = [
         "fp32",
     ),
     (
+        "void dot_kernel<double>(double const *, double const *, double*, unsigned int)",
+        Family.REDUCTION,
+        None,
+        "fp64",
+    ),
+    (
+        "void dot_kernel<float, 128, 0, cublasDotParams<cublasGemvTensor<float const>>>(args)",
+        Family.GEMM,
+        None,
+        "fp32",
+    ),
+    (
         "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x192x64_MI16x16x1_SN_LDSB1",
         Family.GEMM,
         True,

@@ -62,6 +62,25 @@ def test_calls_that_take_longer_than_the_gpu_works_are_told_first() -> None:
 
 
 @pytest.mark.parametrize(
+    ("call", "longest", "title"),
+    [
+        ("cudaMalloc", 88.2, "Starting the GPU takes 88.2 ms, all of its work 4.00 ms"),
+        ("cudaMalloc", 88.1, "cudaMalloc takes 98.0 ms, all of the GPU's work 4.00 ms"),
+        ("cudaHostAlloc", 88.2, "cudaHostAlloc takes 98.0 ms, all of the GPU's work 4.00 ms"),  # pins memory
+    ],
+)
+def test_one_call_that_starts_the_gpu_is_told_as_its_start(call: str, longest: float, title: str) -> None:
+    titles = (*NVPROF[:5], "Max (us)", "Name")
+    rows = [("API calls", 100.0, 98_000.0, 5.0, 19_600.0, longest * 1_000, call)]
+    columns = tuple(ResultColumn(each, "us" if "us" in each else "") for each in titles)
+    calls = ResultTable("Summary of nvprof", columns, tuple(rows), totals=totals_of(titles, rows))
+    builder = TraceBuilder()
+    builder.tables += [summary(*GPU), calls]
+    (finding,) = diagnosis_of(Analysis(builder.build())).findings
+    assert finding.title == title
+
+
+@pytest.mark.parametrize(
     ("longest", "advice"), [(88.1, "Call it less often"), (88.2, "One of its calls takes nearly all of it")]
 )
 def test_nine_tenths_of_a_calls_time_in_one_call_are_the_start_of_the_gpu(

@@ -160,7 +160,9 @@ def _without_gpu(trace: Trace, analysis: Analysis) -> list[str]:
         )
     else:
         text = (
-            _RECORD_WITH_NSYS
+            _RECORD_WITH_NEWER_NSYS
+            if any(_OLD_NSYS in note.reason for note in trace.quality.notes)
+            else _RECORD_WITH_NSYS
             if any("Nsight Systems" in each.producer for each in trace.inputs)
             else _RECORD_WITH_ROCM
             if is_amd(trace) and not is_python(trace)
@@ -203,6 +205,11 @@ _RECORD_WITH_ROCM = (
 _RECORD_WITH_JAX = (
     "Record the GPU as well: jax.profiler.trace around some steps, or nsys profile --trace=cuda,nvtx. If it was "
     "recorded, the profiled part ran nothing on it, or another program held the GPU's profiling interface."
+)
+_OLD_NSYS = "not supported by this build of Nsight Systems"  # as it warns of a driver
+_RECORD_WITH_NEWER_NSYS = (
+    "Record again with a newer Nsight Systems: this one warned that it does not support the CUDA driver, so what the "
+    "GPU ran may be missing."
 )
 _RECORD_WITH_NSYS = (
     "Record the GPU as well: nsys profile --trace=cuda,nvtx. If it was recorded, the profiled part ran nothing on it, "

@@ -130,7 +130,7 @@ _FAMILIES = (
     ),
     (
         Family.GEMM,
-        r"gemm|gemv|nvjet|cutlass.*kernel|cutlass_|matmul|(^|_)b?mm(_|\d|$)|^bmm|cijk_|splitk_?reduce|cublas|dot_kernel|"
+        r"gemm|gemv|nvjet|cutlass.*kernel|cutlass_|matmul|(^|_)b?mm(_|\d|$)|^bmm|cijk_|splitk_?reduce|cublas|"
         r"^triton_.*(mm|gemm|matmul)|tinygemm|marlin|machete|ampere_\w*gemm|deep_?gemm|trsm|syrk|grouped_mm|moe_kernel|"
         r"fused_moe|matmul_ogs",
     ),
@@ -147,7 +147,7 @@ _FAMILIES = (
     ),
     (
         Family.REDUCTION,
-        r"reduce|reduction|argm(ax|in)|nll_loss|cross_entropy|cumsum|cumprod|norm_kernel|sum_kernel|logsumexp",
+        r"reduce|reduction|dot_kernel|argm(ax|in)|nll_loss|cross_entropy|cumsum|cumprod|norm_kernel|sum_kernel|logsumexp",
     ),
     (
         Family.ELEMENTWISE,
