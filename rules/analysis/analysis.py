@@ -73,6 +73,8 @@ class Analysis:
         if not self.is_timed:
             return "events in their order, without times"
         if not self.steady_steps:
+            if (waited := self.analysed.set_aside) is not None and not waited.before_work:
+                return "GPU operations without the beginning, which is left out"
             return "first to last GPU operation" if len(self.trace.gpu_operations) else "whole recording"
         count, first = self.steps_in_window, self.steady_steps[0]
         text = f"{how_many(count, 'steady step')}, found by {_FOUND_BY[first.found_by]}"

@@ -100,6 +100,24 @@ def test_first_use_that_takes_a_seventh_of_the_time_is_set_aside(share: float, f
     assert (_start_up(built, built.gpu_operations, 0, ns(whole)) is not None) is found
 
 
+@pytest.mark.parametrize(("took", "counts"), [(1_100, True), (900, False), (300_000, True)])
+def test_first_use_begins_with_the_launch_of_the_first_work_where_that_took_a_millisecond(
+    took: float, counts: bool
+) -> None:
+    trace = TinyTrace()
+    trace.region(0, 10, "begin")
+    trace.operation(300_000, 300_010, "fill", 300_000 - took, launch_us=took)
+    trace.call(300_010, 320_000, "cudaMalloc")
+    for number in range(40):
+        trace.operation(320_000 + number * 500, 320_500 + number * 500, f"kernel_{number % 2}")
+    built = trace.build()
+    first, last = int(built.events.start[built.gpu_operations].min()), built.duration
+    left_out = _start_up(built, built.gpu_operations, first, last)
+    assert left_out is not None
+    assert left_out.start == (first - ns(took) if counts else first)
+    assert built.name(left_out.call) == ("cudaLaunchKernel" if took > 20_000 else "cudaMalloc")
+
+
 @pytest.mark.parametrize(("queued", "older"), [(1_000, True), (999, False)])
 def test_a_first_kernel_queued_for_a_millisecond_was_behind_older_work(queued: float, older: bool) -> None:
     trace = TinyTrace()

@@ -130,6 +130,12 @@ def test_a_single_run_has_no_steps_and_its_window_is_the_gpu_s() -> None:
     assert find_steps(built) == ()
     assert Analysis(built).window == (ns(10), ns(960))
     assert Analysis(built).window_text == "first to last GPU operation"
+    trace.call(970, 19_990, "cudaMalloc")
+    for index in range(200, 240):
+        trace.operation(index * 100, index * 100 + 90, f"kernel_{index}", index * 100 - 5)
+    after = Analysis(trace.build())
+    assert after.window[0] == ns(20_000)
+    assert after.window_text == "GPU operations without the beginning, which is left out"
 
 
 @pytest.mark.parametrize(("first", "steady"), [(1490, True), (1510, False)])

@@ -152,7 +152,8 @@ def _before_the_gpu(trace: Trace, start: int, end: int) -> SetAside | None:
 def _start_up(trace: Trace, operations: I64, start: int, end: int) -> SetAside | None:
     """Up to the last gap of a first use, where its calls take much of the time and most kernels' time follows.
 
-    What follows is the run where it keeps the GPU at work, or where its kernels come again and again.
+    It begins with the call that launched the GPU's first work where that took long, too. What follows is the run where
+    it keeps the GPU at work, or where its kernels come again and again.
     """
     if len(operations) < ENOUGH_OPERATIONS or len(trace.devices) == 0:
         return None
@@ -169,7 +170,13 @@ def _start_up(trace: Trace, operations: I64, start: int, end: int) -> SetAside |
         return None
     if done < MAJORITY * (end - cut) and len(following) < OFTEN_ENOUGH * kinds:
         return None
-    return SetAside(start, cut, int(calls[0]), True)
+    launch = int(trace.links.launch_of(operations[:1])[0])
+    if (
+        launch >= 0 and durations(trace, launch) >= LONG_CALL_NS
+    ):  # the first of them led to the GPU's first work
+        start = min(start, int(trace.events.start[launch]))
+        calls = np.append(calls, launch)
+    return SetAside(start, cut, int(calls[durations(trace, calls).argmax()]), True)
 
 
 def _long_waits(trace: Trace, operations: I64, start: int, end: int) -> SetAside | None:
