@@ -130,7 +130,12 @@ def test_a_single_run_has_no_steps_and_its_window_is_the_gpu_s() -> None:
     assert find_steps(built) == ()
     assert Analysis(built).window == (ns(10), ns(960))
     assert Analysis(built).window_text == "first to last GPU operation"
-    trace.call(970, 19_990, "cudaMalloc")
+
+
+def test_a_window_without_its_beginning_is_not_called_first_to_last_operation() -> None:
+    trace = TinyTrace()
+    trace.operation(10, 60, "fill")
+    trace.call(70, 19_990, "cudaMalloc")
     for index in range(200, 240):
         trace.operation(index * 100, index * 100 + 90, f"kernel_{index}", index * 100 - 5)
     after = Analysis(trace.build())
