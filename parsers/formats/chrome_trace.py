@@ -22,8 +22,16 @@ from parsers.model.late import regex
 
 _JSON_START = regex(rb"^(?:\xef\xbb\xbf)?\s*(?:\{|\[\s*(?:\{|\]|$))")
 
+_OTHER_LIST = regex(
+    rb"(?:\xef\xbb\xbf)?\s*\[\s*\{"
+)  # objects that are no events, where none states its phase
+
 MIN_BYTES_OF_EVENT, FREE_EVENTS = 2, 2_000_000
 _BYTES_OF_EVENT = 1000  # more than usual: where a preview stops looking for events
+
+
+def _is_other_list(head: bytes) -> bool:
+    return b'"ph"' not in head and _OTHER_LIST.match(head) is not None
 
 
 class _EnoughRead(Exception):
@@ -85,14 +93,15 @@ class ChromeTrace(Parser):
             reason = "the file holds another list of events after the first, which is not shown: split it into files"
             quality.note("second-list", Effect.NOTED, reason)
         because = f" ({stream.damage})" if stream.damage else ""
-        if not stream.has_list:
+        add_instants(reading.columns)
+        is_empty = not reading.columns.count and not reading.columns.memory and not reading.series.samples
+        if not stream.has_list or (is_empty and _is_other_list(source.head)):
             raise UnknownFormat(
                 source.path,
                 f"This JSON file holds no list of trace events{because}.",
                 "A PyTorch trace has a key traceEvents. If a profiler wrote this file, its format is not supported.",
             )
-        add_instants(reading.columns)
-        if not reading.columns.count and not reading.columns.memory and not reading.series.samples:
+        if is_empty:
             raise Malformed(
                 source.path,
                 f"This trace holds no events that can be shown{because}.",

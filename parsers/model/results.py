@@ -80,13 +80,15 @@ class LoadTest:
     """A mean request of a load test, in ns: its parts; 0 for what is not stated.
 
     ``token_ns`` is the time from one token to the next one; ``rate`` the requests a second that were asked for,
-    infinite where all were sent without a pause; ``at_once`` how many of them ran together at most.
+    infinite where all were sent without a pause; ``at_once`` how many of them ran together at most;
+    ``half_first_ns`` when half of the requests have their first token.
     """
 
     parts: tuple[tuple[RequestPart, float], ...]
     token_ns: float = 0.0
     rate: float = 0.0
     at_once: float = 0.0
+    half_first_ns: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

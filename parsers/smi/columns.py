@@ -55,15 +55,24 @@ _BY_SCRIPTS = {
     name: column
     for column, names in {
         "timestamp": ("timestamp",),
+        "elapsed": ("elapsed", "elapsed_time", "time_elapsed"),
         "index": ("gpu_id", "gpu_index", "index", "gpu"),
         "utilization.gpu": ("gpu_util", "gpu_utilization", "utilization_gpu", "gpu_usage", "gpu_load"),
         "memory.used": ("memory_used", "mem_used", "gpu_memory_used", "gpu_mem_used", "used_memory"),
         "memory.free": ("memory_free", "mem_free", "gpu_memory_free", "free_memory"),
         "memory.total": ("memory_total", "mem_total", "gpu_memory_total", "gpu_mem_total", "total_memory"),
-        "power.draw": ("power_draw", "power_usage", "gpu_power"),
+        "power.draw": ("power_draw", "power_usage", "gpu_power", "power"),
         "temperature.gpu": ("temperature", "temp", "gpu_temp", "gpu_temperature", "temperature_gpu"),
     }.items()
     for name in names
+}
+_UNIT_IN_NAME = {
+    **dict.fromkeys(("pct", "percent"), "%"),
+    **dict.fromkeys(("s", "sec", "seconds"), ""),
+    **dict.fromkeys(("w", "watts"), "W"),
+    "mb": "MB",
+    "mib": "MiB",
+    "c": "C",
 }
 _OF_SCRIPTS = regex(r"(?P<name>[a-z][a-z_]*)(?: ?[(\[](?P<unit>%|MB|MiB|W|C)[)\]])?", re.IGNORECASE)
 
@@ -71,17 +80,32 @@ _OF_SCRIPTS = regex(r"(?P<name>[a-z][a-z_]*)(?: ?[(\[](?P<unit>%|MB|MiB|W|C)[)\]
 def columns_of_scripts(cells: Sequence[str]) -> list[str]:
     """What nvidia-smi calls the columns of a log that a script wrote of its readings, empty for other headers.
 
-    Such a script states the time, how busy the GPU is, and at least one more reading; what it calls otherwise keeps
-    its name. Memory is in MiB where no unit is stated, as the tool prints it.
+    Such a script states the time, or what has passed of it in seconds, how busy the GPU is, and at least one more
+    reading; what it calls otherwise keeps its name. Memory is in MiB where no unit is stated, as the tool prints it.
     """
-    found = [_OF_SCRIPTS.fullmatch(cell.strip()) for cell in cells]
-    names = [_BY_SCRIPTS.get(match["name"].lower(), "") if match else "" for match in found]
-    if not {"timestamp", "utilization.gpu"} <= set(names) or len({*names} - {"", "index"}) < 3:
+    found = [_of_script(cell.strip()) for cell in cells]
+    names = {name for name, _ in found}
+    if (
+        not ({"timestamp", "elapsed"} & names and "utilization.gpu" in names)
+        or len(names - {"", "index"}) < 3
+    ):
         return []
     return [
-        f"{name} [{match['unit']}]" if name and match and match["unit"] else name or cell.strip()
-        for name, match, cell in zip(names, found, cells, strict=True)
+        (f"{name} [{unit}]" if unit else name) or cell.strip()
+        for (name, unit), cell in zip(found, cells, strict=True)
     ]
+
+
+def _of_script(cell: str) -> tuple[str, str]:
+    """("memory.used", "MB") of "mem_used_mb" and "memory_used(MB)"; empty for other names."""
+    match = _OF_SCRIPTS.fullmatch(cell)
+    if match is None:
+        return "", ""
+    name, stated = match["name"].lower(), match["unit"] or ""
+    shorter, _, ending = name.rpartition("_")
+    if name not in _BY_SCRIPTS and ending in _UNIT_IN_NAME:
+        name, stated = shorter, stated or _UNIT_IN_NAME[ending]
+    return (known, stated) if (known := _BY_SCRIPTS.get(name, "")) else ("", "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,21 @@ from rules.wording.words import Headline, Words, listed, ours
 
 MUCH_IN_QUEUE = 0.3  # of a request: then more come at once than the model's instances answer
 LATE_FIRST_TOKEN = 0.3  # of a request that is answered token by token
-MIN_SLOWER = (
-    2.0  # times: the first token under more requests a second, where the server has reached its limit
-)
+# times: the first token under more requests a second, where the server has reached its limit; and its mean to its
+# median, where few requests make the mean
+MIN_SLOWER = 2.0
+ALONE = 1.5  # requests at once: fewer do not wait for each other
 
 _SENT_AT_ONCE = (
     "Send requests as they will come (--request-rate): sent all at once, most of them wait for the others."
+)
+_FEW_WAIT = (
+    "Look at the requests that wait longest, which make the mean: if they are the first ones, warm the server up "
+    "before the test; else the server had no room for them."
+)
+_ALONE = (
+    "Only one request runs at a time, so none waits for another: make prompts shorter, let the server reuse prompts "
+    "that begin alike (prefix caching), or split the model over more GPUs."
 )
 _ADVICE: dict[RequestPart, Words] = {
     RequestPart.FIRST_TOKEN: (
@@ -61,9 +70,9 @@ Why it costs time
 How it decides
     The mean request is taken apart, or the median one where no mean is stated. If at least
     {percent(LATE_FIRST_TOKEN)} of its time passes before the first token, or {percent(MUCH_IN_QUEUE)} in the server's
-    queue, that is told; otherwise the longest part. Of several tests, the one is told in which the first token takes
-    the largest share. If it comes {MIN_SLOWER:.0f} times as late when more requests a second are sent, that is said as
-    well.
+    queue, that is told; otherwise the longest part. Where the mean first token comes {MIN_SLOWER:.0f} times as late as
+    the median one, both are told. Of several tests, the one is told in which the first token takes the largest share.
+    If it comes {MIN_SLOWER:.0f} times as late when more requests a second are sent, that is said as well.
 
 What to try
     Let the server batch requests and run several instances of the model, or make single tokens cheaper. A recording
@@ -93,12 +102,20 @@ When it is wrong
                 ]
             ),
             remedy=remedy(
-                _SENT_AT_ONCE if part is RequestPart.FIRST_TOKEN and _without_limit(load) else _ADVICE[part],
+                _advice(load, part),
                 ours("Record the server under this load ($RecordATimeline), to see what its GPU waits for."),
             ),
             culprit=Culprit(CulpritKind.OPERATOR, part.name.lower().replace("_", " ")),
             unknown=("Whether the GPU was idle meanwhile: this requires a timeline.",),
         )
+
+
+def _advice(load: LoadTest, part: RequestPart) -> Words:
+    if part is RequestPart.FIRST_TOKEN and 0 < load.at_once < ALONE:
+        return _ALONE
+    if part is RequestPart.FIRST_TOKEN and _is_uneven(load):
+        return _FEW_WAIT
+    return _SENT_AT_ONCE if part is RequestPart.FIRST_TOKEN and _without_limit(load) else _ADVICE[part]
 
 
 def _without_limit(load: LoadTest) -> bool:
@@ -129,6 +146,9 @@ def _leading(load: LoadTest) -> RequestPart:
 def _headline(load: LoadTest, part: RequestPart) -> str:
     share, whole = percent(_share(load, part)), duration(_whole(load))
     time = duration(dict(load.parts)[part])
+    if part is RequestPart.FIRST_TOKEN and _is_uneven(load):
+        half = duration(load.half_first_ns)
+        return f"The first token comes after {half} for half of the requests, and after {time} on average"
     if part is RequestPart.FIRST_TOKEN:
         return f"The first token comes after {time}, {share} of the time of a request"
     if part is RequestPart.TOKENS:
@@ -139,6 +159,12 @@ def _headline(load: LoadTest, part: RequestPart) -> str:
     if part is RequestPart.COMPUTE:
         return f"A request takes {whole}, {share} of it in the model"
     return f"A request takes {whole}, {share} of it outside the server's stages"
+
+
+def _is_uneven(load: LoadTest) -> bool:
+    """Whether some requests wait so much longer than others that the mean is of neither."""
+    mean = dict(load.parts).get(RequestPart.FIRST_TOKEN, 0.0)
+    return mean >= MIN_SLOWER * load.half_first_ns > 0
 
 
 def _account(load: LoadTest) -> str:
@@ -152,7 +178,8 @@ def _account(load: LoadTest) -> str:
         RequestPart.OUTSIDE: "outside both",
     }
     parts = listed([f"{duration(ns)} {told[part]}" for part, ns in load.parts])
-    return f"A request{asked} takes {duration(_whole(load))}: {parts}."
+    mean = " on average" if _is_uneven(load) else ""
+    return f"A request{asked} takes {duration(_whole(load))}{mean}: {parts}."
 
 
 def _slower(tests: Sequence[ResultTable]) -> list[str]:

@@ -28,7 +28,10 @@ MAX_NAME_LENGTH = 40  # characters in a title
 MAX_FUNCTION = 80  # in an account: longer ones are told without what they are of and for
 MAX_BELOW = 24  # of what a script calls, and of the script
 _WITHOUT_TYPES = regex(r"(?:\(anonymous namespace\)|operator\(\)|[^(<])+")
-_WITH_SYMBOLS = "Build with symbols (-g, in Rust debug = true) and record again: functions then have names."
+_WITH_SYMBOLS = (
+    "Build with symbols (-g, in Rust debug = true) and record again: functions then have names. Of samply, save the "
+    "profile from the viewer that samply load opens, which looks them up."
+)
 _FEWER_THREADS = (
     "Use fewer threads: OMP_NUM_THREADS or OPENBLAS_NUM_THREADS, above all where one pool of threads calls a library "
     "with another."
@@ -61,14 +64,14 @@ How it decides
     Each moment of each thread is assigned to the deepest stack frame that does not belong to Python, an installed
     package or the system; lines of one function are added up. Functions with at least {percent(MIN_NAMED)} of the
     sampled time of all threads are named, along with what runs below them most of the time. Time without any such
-    frame is told by the innermost function. Where most of the own time has addresses instead of functions, the binary
-    is named. A library's function that takes longer than any own function, called by several of them, is named
-    instead. Importing modules is told first where it takes {percent(MIN_IMPORTING)} of the time and longer than any
-    function of the program's own; functions that modules call while they are imported are no part of it.
-    Python's functions that wait for threads and processes are told as waiting where an own function spends at
-    least {percent(MAJORITY)} of the time so; threads that only wait, without own functions, are left out of that.
-    Threads that give their core away again and again (sched_yield) are told where they take
-    {percent(MIN_SPINNING)}.
+    frame is told by the innermost function. Where most of the own time, or of all time without own functions, has
+    addresses instead of functions, the binary is named. A library's function that takes longer than any own
+    function, called by several of them, is named instead. Importing modules is told first where it takes
+    {percent(MIN_IMPORTING)} of the time and longer than any function of the program's own; functions that modules
+    call while they are imported are no part of it. Python's functions that wait for threads and processes are told
+    as waiting where an own function spends at least {percent(MAJORITY)} of the time so; threads that only wait,
+    without own functions, are left out of that. Threads that give their core away again and again (sched_yield) are
+    told where they take {percent(MIN_SPINNING)}.
 
 What to try
     Make the named lines do less, or move them to other processes. *Flame* shows the stacks as a whole.
@@ -88,7 +91,7 @@ When it is wrong
             headline=_headline(time, named),
             account=_account(time, named),
             remedy=remedy(
-                *([_WITH_SYMBOLS] if _without_symbols(time)[0] else []),
+                *([_WITH_SYMBOLS] if _without_symbols(time) else []),
                 *([_FEWER_THREADS] if _is_spinning(time) else []),
                 *([_WITHOUT_START] if _is_importing(time) else []),
                 *([_KERNEL_SYMBOLS] if _is_in_kernel(_shared(time, named)) else []),
@@ -112,14 +115,25 @@ def _longest(time: OwnTime, frames: tuple[OwnFrame, ...]) -> list[OwnFrame]:
     return [each for each in frames if each.ns >= MIN_NAMED * time.sampled_ns][:MAX_NAMED]
 
 
-def _without_symbols(time: OwnTime) -> tuple[str, int]:
-    """The binary of the program's own that most sampled time is in, told by addresses alone, and that time in ns."""
+def _without_symbols(time: OwnTime) -> list[tuple[str, int]]:
+    """Binaries that are told by addresses alone, with their time in ns, the longest first; none where that is little.
+
+    One of the program's own; or, where most time is in none of its functions (Python, without its lines), any that ran.
+    """
+    is_foreign = _is_foreign(time)
     addresses: Counter[str] = Counter()
-    for each in time.frames:
+    for each in time.foreign if is_foreign else time.frames:
         if each.file and is_address(each.function):
             addresses[each.file] += each.ns
-    binary, ns = addresses.most_common(1)[0] if addresses else ("", 0)
-    return (binary, ns) if ns >= MAJORITY * time.sampled_ns else ("", 0)
+    longest = max(addresses.values(), default=0)
+    if is_foreign and any(each.ns > longest for each in time.frames):
+        return []
+    enough = addresses.total() if is_foreign else longest
+    return addresses.most_common(MAX_NAMED) if enough >= MAJORITY * time.sampled_ns else []
+
+
+def _is_foreign(time: OwnTime) -> bool:
+    return time.foreign_ns >= MAJORITY * time.sampled_ns
 
 
 def _is_spinning(time: OwnTime) -> bool:
@@ -163,11 +177,13 @@ def _headline(time: OwnTime, named: list[OwnFrame]) -> Headline:
     if (shared := _shared(time, named)) is not None:
         name, share = shortened(shared.function, MAX_BELOW), percent(shared.ns / time.sampled_ns)
         return Headline(f"{share} of {whose} time is in {name}, called from several places")
-    binary, ns = _without_symbols(time)
-    if binary:
+    if nameless := _without_symbols(time):
+        binary, ns = nameless[0]
         name = shortened(short_place(binary), MAX_NAME_LENGTH)
-        return Headline(f"{percent(ns / time.sampled_ns)} of {whose} time is in {name}, which has no symbols")
-    if not named and time.foreign_ns < MAJORITY * time.sampled_ns:
+        return Headline(
+            f"{percent(ns / time.sampled_ns)} of {whose} time is in {name}, whose functions have no names"
+        )
+    if not named and not _is_foreign(time):
         return Headline(f"{capital(whose)} time is spread over many of the program's functions")
     if not named:
         most = next(iter(_longest(time, time.foreign)), None)
@@ -177,7 +193,7 @@ def _headline(time: OwnTime, named: list[OwnFrame]) -> Headline:
             else ""
         )
         return Headline(f"{capital(whose)} time is not spent in any of the program's own functions", amount)
-    if time.foreign_ns >= MAJORITY * time.sampled_ns and named[0].ns < LITTLE * time.sampled_ns:
+    if _is_foreign(time) and named[0].ns < LITTLE * time.sampled_ns:
         return Headline(
             f"{percent(time.foreign_ns / time.sampled_ns)} of {whose} time is in none of the program's own functions"
         )
@@ -214,7 +230,11 @@ def _account(time: OwnTime, named: list[OwnFrame]) -> str:
         text += (
             f". For {duration(time.spinning_ns)} threads gave their core away again and again (sched_yield)"
         )
-    if _without_symbols(time)[0]:
+    nameless = _without_symbols(time)
+    if nameless and _is_foreign(time):
+        shares = [f"{percent(ns / time.sampled_ns)} in {short_place(binary)}" for binary, ns in nameless]
+        text += f": {listed(shares)}"
+    if nameless:
         text += ". An address is one place in a function, which may have several"
     foreign = time.foreign_ns / time.sampled_ns
     if foreign >= MIN_NAMED:

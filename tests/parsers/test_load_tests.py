@@ -53,6 +53,37 @@ def table_of(folder: Path, text: str) -> ResultTable:
     return table
 
 
+@pytest.mark.parametrize(
+    ("completed", "said", "latencies"),
+    [(0, ", 100 of 100 requests failed", False), (97, ", 3 of 100 requests failed", True), (100, "", True)],
+)
+def test_requests_that_failed_are_said(completed: int, said: str, latencies: bool, tmp_path: Path) -> None:
+    """Of none that was answered the times are zeros, which are no times."""
+    test = {
+        **OF_SGLANG,
+        "completed": completed,
+        "failed": 100 - completed,
+        "mean_ttft_ms": 0.0 if not completed else 9.0,
+    }
+    table = table_of(tmp_path, json.dumps(test))
+    assert table.title.startswith(f"Load test of sglang{said}, 4 requests/s")
+    assert ("ttft" in table.column("metric")) is latencies
+    assert (table.load is not None) is latencies
+
+
+def test_percentiles_without_a_unit_have_that_of_their_mean(tmp_path: Path) -> None:
+    streamed = {
+        "streaming_metrics": {"avg_ttft_ms": 40.0, "ttft_percentiles": {"p50": 16.0, "average": 40.0}}
+    }
+    report = {**OF_TENSORRT_LLM, **streamed}
+    report["request_info"] = {"num_requests": 64, "avg_num_concurrent_requests": 0.99}
+    table = table_of(tmp_path, json.dumps(report))
+    assert table.title == "Load test of TensorRT-LLM, one request at a time"
+    assert dict(zip(table.column("metric"), table.column("unit"), strict=True))["ttft"] == "ms"
+    assert table.load is not None
+    assert table.load.half_first_ns == 16.0 * NS_PER_MS
+
+
 def parts_of(load: LoadTest | None) -> dict[RequestPart, float]:
     assert load is not None
     return {part: ns / NS_PER_MS for part, ns in load.parts}

@@ -147,9 +147,25 @@ def test_a_log_that_a_script_wrote_is_read_by_what_its_columns_are_called(tmp_pa
     assert open_trace([tmp_path / "log.txt"]).epoch_ns == 1_740_565_077_500_000_000
 
 
+def test_a_script_may_state_units_in_names_and_seconds_since_its_start(tmp_path: Path) -> None:
+    text = "elapsed_sec,gpu_util_pct,mem_used_mb,temp_c,power_w\n0.25,10,472,29,26.5\n2.5,20,472,30,30\nlate,1,1,1,1\n"
+    counters = opened(tmp_path, text)
+    assert {name: (float(each.value[1]), each.unit) for name, each in counters.items()} == {
+        "GPU 0 GPU utilization": (20, "%"),
+        "GPU 0 framebuffer used": (472 * 1024**2, "B"),
+        "GPU 0 temperature": (30, "C"),
+        "GPU 0 power": (30, "W"),
+    }
+    assert counters["GPU 0 power"].time.tolist() == [0, 2_250_000_000]
+    trace = open_trace([tmp_path / "log.txt"])
+    assert trace.quality.quarantined == 1
+    assert trace.epoch_ns is None
+
+
 @pytest.mark.parametrize(
     "header",
     [
+        "elapsed_sec,loss,gpu_util_pct",
         "timestamp,gpu_util,user",  # one reading of the GPU is too little to go by
         "time,gpu_util,memory_used",
         "timestamp,cpu_util,memory_used",

@@ -21,9 +21,11 @@ LATE_FIRST_TOKEN = 0.3
 MIN_SLOWER = 2.0
 
 
-def of_tokens(first: float, others: float, *, rate: float = 0.0, at_once: float = 0.0) -> LoadTest:
+def of_tokens(
+    first: float, others: float, *, rate: float = 0.0, at_once: float = 0.0, half: float = 0.0
+) -> LoadTest:
     parts = ((RequestPart.FIRST_TOKEN, first * NS_PER_MS), (RequestPart.TOKENS, others * NS_PER_MS))
-    return LoadTest(parts, 5 * NS_PER_MS, rate, at_once)
+    return LoadTest(parts, 5 * NS_PER_MS, rate, at_once, half * NS_PER_MS)
 
 
 def of_stages(queue: float, compute: float, outside: float) -> LoadTest:
@@ -85,3 +87,18 @@ def test_requests_that_were_sent_at_once_wait_for_each_other(
     (found,) = findings_of(of(of_tokens(90, 10, rate=rate, at_once=at_once)))
     assert any("sent all at once" in each for each in found.advice) is sent_at_once
     assert "inf" not in found.account
+
+
+@pytest.mark.parametrize(("half", "said"), [(20.0, True), (21.0, False), (0.0, False)])
+def test_a_mean_that_few_requests_make_is_not_told_alone(half: float, said: bool) -> None:
+    (finding,) = findings_of(of(of_tokens(40, 60, half=half)))
+    usual = "The first token comes after 20.0 ms for half of the requests, and after 40.0 ms on average"
+    assert (finding.title == usual) is said
+    assert ("takes 100 ms on average: " in finding.explanation) is said
+    assert finding.remedy.advice[0].startswith("Look at the requests that wait longest") is said
+
+
+@pytest.mark.parametrize(("at_once", "alone"), [(0.99, True), (1.4, True), (1.5, False), (0.0, False)])
+def test_one_request_at_a_time_waits_for_no_other(at_once: float, alone: bool) -> None:
+    (finding,) = findings_of(of(of_tokens(40, 60, at_once=at_once)))
+    assert finding.remedy.advice[0].startswith("Only one request runs at a time") is alone

@@ -126,9 +126,37 @@ def test_a_binary_without_symbols_is_named_where_most_time_is_in_it(
     burn = "(/home/me/burn)"
     text = "".join(f"main {burn};{leaf} {burn} {samples}\n" for leaf, samples in leaves.items())
     finding = found(opened(tmp_path, text))
-    assert (finding.title == f"{count} % of the CPU's time is in burn, which has no symbols") is told
+    assert (finding.title == f"{count} % of the CPU's time is in burn, whose functions have no names") is told
     assert ("An address is one place in a function" in finding.explanation) is told
     assert ("Build with symbols" in " ".join(finding.remedy.advice)) is told
+
+
+@pytest.mark.parametrize(("named", "told"), [(50, True), (51, False)])
+def test_libraries_without_symbols_are_told_where_no_own_function_was_seen(
+    named: int, told: bool, tmp_path: Path
+) -> None:
+    """What every stack begins in, the loader, is none of the program's own."""
+    leaves = {
+        "0x11 (libpython3.14.dylib)": 30,
+        "0x22 (libpython3.14.dylib)": 10,
+        "0x33 (_regex.so)": 60 - named,
+    }
+    start = "0x8d53 (dyld)"
+    text = "".join(f"{start};{leaf} {samples}\n" for leaf, samples in leaves.items())
+    finding = found(opened(tmp_path, text + f"{start};__psynch_cvwait (libsystem_kernel.dylib) {named}\n"))
+    said = "40 % of the CPU's time is in libpython3.14.dylib, whose functions have no names"
+    assert (finding.title == said) is told
+    assert (": 40 % in libpython3.14.dylib and 10 % in _regex.so." in finding.explanation) is told
+    assert "dyld)" not in finding.title
+
+
+@pytest.mark.parametrize(("own", "told"), [(31, False), (30, True)])
+def test_a_library_without_symbols_is_not_told_before_a_longer_own_function(
+    own: int, told: bool, tmp_path: Path
+) -> None:
+    text = f"run (a.py:1);run (a.py:1) {own}\nx (ld.so);0x1 (one.so) 30\nx (ld.so);0x2 (two.so) 30\n"
+    title = found(opened(tmp_path, text)).title
+    assert title.endswith("whose functions have no names") is told
 
 
 @pytest.mark.parametrize(("functions", "spread"), [(21, True), (20, False)])

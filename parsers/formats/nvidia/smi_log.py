@@ -47,6 +47,8 @@ _QUERY_FIELDS = regex(
 )
 _ONE_FIELD = regex(r"(utilization\.(gpu|memory)|memory\.(used|free)|power\.draw) \[(%|MiB|W)\]")
 _GPU = regex(r"[0-9]{1,5}")
+_SECONDS = regex(r"\d{1,9}(?:\.\d{1,9})?")
+_HAS_TIME = regex(r"timestamp|elapsed", re.IGNORECASE)
 _SPLIT = regex(r"[\s,]+")
 
 
@@ -60,7 +62,7 @@ class DeviceLog(Parser):
     files = "printed tables, dmon, query logs and tegrastats, as counters"
     suffixes = (".csv", ".txt", ".log")
     priority = 70
-    version = 5
+    version = 6
 
     def recognises(self, source: Source) -> bool:
         lines = _decoded(source.head).splitlines()[:200]
@@ -285,6 +287,9 @@ class _Log:
             )
             self.timed = self.dated = True
             self.zoned = self.zoned or zoned
+        elif passed := row.get("elapsed", "").strip():
+            moment = round(float(passed) * NS_PER_S) if _SECONDS.fullmatch(passed) else None
+            self.timed = True
         else:
             moment = self._moment("", "", str(gpu))
         if moment is None:
@@ -325,6 +330,7 @@ class _Log:
 _NUMBERS = ("gpu", "gpu_id", "gpu_index", "device", "index")
 _IDENTITY = {
     "timestamp",
+    "elapsed",
     "name",
     "gpu_name",
     "uuid",
@@ -358,7 +364,7 @@ def _kind_of(line: str) -> str:
         return "query"
     if "," in text and _QUERY.match(text) and _QUERY_FIELDS.search(text):
         return "query"
-    return "query" if "timestamp" in text.lower() and columns_of_scripts(_cells(text)) else ""
+    return "query" if _HAS_TIME.search(text) and columns_of_scripts(_cells(text)) else ""
 
 
 def _decoded(data: bytes) -> str:

@@ -40,7 +40,7 @@ class GenaiPerf(Parser):
     files = "JSON of genai-perf"
     suffixes = (".json",)
     priority = 46
-    version = 2
+    version = 3
 
     def recognises(self, source: Source) -> bool:
         head = source.head
@@ -55,9 +55,10 @@ class GenaiPerf(Parser):
             for name, metric in (stated.items() if isinstance(stated, dict) else ())
             if isinstance(metric, dict) and _number(metric.get("avg")) is not None
         ]
-        means = {row[0]: _number(row[2]) for row in rows if row[1] == "ms"}
+        means, halves = ({row[0]: _number(row[at]) for row in rows if row[1] == "ms"} for at in (2, 3))
         first, whole, token = (means.get(name) or 0.0 for name in _OF_A_REQUEST)
-        tables = [("Load test of genai-perf", rows, _of_tokens(first, whole, token, 0.0))]
+        load = _of_tokens(first, whole, token, 0.0, half_first_ms=halves.get(_OF_A_REQUEST[0]) or 0.0)
+        tables = [("Load test of genai-perf", rows, load)]
         return _trace(source, (self.format, "genai-perf"), tables, progress)
 
 
@@ -88,7 +89,7 @@ class BenchServing(Parser):
     files = "JSON of the load tests of vLLM and SGLang"
     suffixes = (".json", ".jsonl")
     priority = 46
-    version = 2
+    version = 3
 
     def recognises(self, source: Source) -> bool:
         head = source.head
@@ -110,20 +111,25 @@ class BenchServing(Parser):
 def _title(test: dict[str, Any]) -> str:
     backend = _text(test.get("backend"))
     rate, at_once = _number(test.get("request_rate")), _number(test.get("max_concurrency"))
-    most = (
-        "one request at a time"
-        if at_once == 1
-        else f"at most {at_once:.0f} requests at once"
-        if at_once
-        else ""
-    )
+    most = _said_at_once(at_once, "at most ")
     asked = f"{rate:g} request{'s' if rate != 1 else ''}/s" if rate else ""
     tokens = [_per_request(test, key) for key in ("total_input_tokens", "total_output_tokens")]
     lengths = f"{tokens[0]:,.0f} tokens in and {tokens[1]:,.0f} out" if all(tokens) else ""
+    failed, completed = _number(test.get("failed")) or 0.0, _number(test.get("completed"))
+    lost = f"{failed:,.0f} of {failed + (completed or 0.0):,.0f} requests failed" if failed else ""
     return ", ".join(
         each
-        for each in (f"Load test{f' of {backend[:40]}' if backend else ''}", asked, most, lengths)
+        for each in (f"Load test{f' of {backend[:40]}' if backend else ''}", lost, asked, most, lengths)
         if each
+    )
+
+
+def _said_at_once(at_once: float | None, before: str = "", after: str = "") -> str:
+    """ "one request at a time", or "at most 8 requests at once"; empty where it is not stated."""
+    if not at_once:
+        return ""
+    return (
+        "one request at a time" if round(at_once) == 1 else f"{before}{at_once:.0f} requests at once{after}"
     )
 
 
@@ -145,7 +151,10 @@ def _measured(test: dict[str, Any]) -> list[_Row]:
 
 
 def _latencies(test: dict[str, Any]) -> dict[str, dict[str, float | None]]:
+    """By what they are of; none of a test that answered nothing, which states zeros."""
     latencies: dict[str, dict[str, float | None]] = {}
+    if _number(test.get("completed")) == 0:
+        return latencies
     for key, value in test.items():
         if found := _LATENCY.fullmatch(key):
             latencies.setdefault(found[2], {})[_FIGURE_OF.get(found[1], found[1])] = _number(value)
@@ -163,6 +172,7 @@ def _load(test: dict[str, Any]) -> LoadTest | None:
         _per_request(test, "total_output_tokens"),
         rate=_number(test.get("request_rate", 0.0)) or (0.0 if "request_rate" not in test else math.inf),
         at_once=_number(test.get("max_concurrency")) or 0.0,
+        half_first_ms=latencies.get("ttft", {}).get("p50") or 0.0,
     )
 
 
@@ -179,13 +189,14 @@ def _of_tokens(
     *,
     rate: float = 0.0,
     at_once: float = 0.0,
+    half_first_ms: float = 0.0,
 ) -> LoadTest | None:
     """What is left of a request after its first token is the time of the others, stated or by their number."""
     others_ms = whole_ms - first_ms if whole_ms else token_ms * max(tokens - 1.0, 0.0)
     if not first_ms or others_ms <= 0:
         return None
     parts = ((RequestPart.FIRST_TOKEN, first_ms * NS_PER_MS), (RequestPart.TOKENS, others_ms * NS_PER_MS))
-    return LoadTest(parts, token_ms * NS_PER_MS, rate, at_once)
+    return LoadTest(parts, token_ms * NS_PER_MS, rate, at_once, half_first_ms * NS_PER_MS)
 
 
 _PERFORMANCE = regex(rb'"performance"\s*:\s*\{')
@@ -206,6 +217,7 @@ class TrtllmBench(Parser):
     files = "JSON reports of trtllm-bench"
     suffixes = (".json",)
     priority = 46
+    version = 2
 
     def recognises(self, source: Source) -> bool:
         head = source.head
@@ -222,15 +234,17 @@ class TrtllmBench(Parser):
         stated = {name: value for group in groups for name, value in group.items()}
         requests = report.get("request_info") if isinstance(report, dict) else None
         at_once = _number(requests.get("avg_num_concurrent_requests")) if isinstance(requests, dict) else None
-        title = "Load test of TensorRT-LLM" + (
-            f", {at_once:.0f} requests at once on average" if at_once else ""
+        title = ", ".join(
+            filter(None, ("Load test of TensorRT-LLM", _said_at_once(at_once, after=" on average")))
         )
+        first = stated.get(f"ttft{_PERCENTILES}")
         load = _of_tokens(
             _number(stated.get("avg_ttft_ms")) or 0.0,
             _number(stated.get("avg_request_latency_ms")) or 0.0,
             _number(stated.get("avg_tpot_ms")) or 0.0,
             0.0,
             at_once=at_once or 0.0,
+            half_first_ms=(_number(first.get("p50")) or 0.0) if isinstance(first, dict) else 0.0,
         )
         return _trace(source, (self.format, "trtllm-bench"), [(title, _reported(stated), load)], progress)
 
@@ -239,9 +253,11 @@ def _reported(stated: Mapping[str, Any]) -> list[_Row]:
     """Single figures, and percentiles of one thing as one row; of what has both, the percentiles."""
     rows: list[_Row] = []
     spread: set[str] = set()
+    units = dict(_unit_of(key.removeprefix("avg_")) for key in stated)  # percentiles may state none
     for key, value in stated.items():
         if isinstance(value, dict):
             name, unit = _unit_of(key.replace(_PERCENTILES, ""))
+            unit = unit or units.get(name, "")
             figures = {_FIGURES_OF_TENSORRT_LLM.get(each, each): _number(value[each]) for each in value}
             rows.append((name, unit, *(figures.get(each) for each in _FIGURES)))
             spread.add(name)

@@ -16,7 +16,7 @@ _NOT_OWN = regex(
     r"[/\\](site|dist)-packages[/\\]|[/\\]lib(64)?[/\\]python\d|[/\\]torch[/\\]|^<|^$|\.(cpp|cc|c|h|cu|cuh|pyx)$"
     r"|\\(?i:python[\d.]+|(?:ana|mini)(?:conda|forge)\w*(?:\\envs\\[^\\]+)?)\\(?i:lib)\\"  # on Windows
 )
-_NOT_OWN_BINARY = regex(r"\.so(\.|$)|^\[|^/(usr|lib|lib64|opt)/|python[\d.]*$|\.(dll|dylib)$")
+_NOT_OWN_BINARY = regex(r"\.so(\.|$)|^\[|^/(usr|lib|lib64|opt)/|python[\d.]*$|\.(dll|dylib)$|^dyld$")
 _ADDRESS = regex(r"0x[0-9a-f]+", re.IGNORECASE)
 _FRAME = regex(r"(?P<file>[^()]+)\((?P<line>\d+)\): (?P<function>.+)", re.DOTALL)
 # as VizTracer writes it

@@ -14,7 +14,17 @@ from parsers.chrome.build import assemble
 from parsers.chrome.decode import reading, stream
 from parsers.formats import chrome_trace
 from parsers.model import Effect, Malformed, TraceError, UnknownFormat
-from tests.parsers.chrome.traces import balanced, complete, names, note, opened, packed, text_of, trace_of
+from tests.parsers.chrome.traces import (
+    Event,
+    balanced,
+    complete,
+    names,
+    note,
+    opened,
+    packed,
+    text_of,
+    trace_of,
+)
 
 EVENTS = [complete(f"op{number}", 1000 + number * 10, 5) for number in range(10)]
 TEXT = text_of(EVENTS)
@@ -214,6 +224,16 @@ def test_a_file_without_events_is_refused_in_one_sentence(tmp_path: Path, text: 
         opened(tmp_path, text)
     assert caught.value.problem.endswith(".")
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("object_", "is_trace"), [({"gpu_pct": 40, "total_us": 8054.3}, False), ({"ph": "M"}, True)]
+)
+def test_a_list_of_other_objects_is_no_trace_without_events(
+    tmp_path: Path, object_: Event, is_trace: bool
+) -> None:
+    with pytest.raises(Malformed if is_trace else UnknownFormat):
+        opened(tmp_path, json.dumps([object_]))
 
 
 def test_what_is_no_recording_at_all_is_refused(tmp_path: Path) -> None:
