@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from parsers.model import Trace
+import numpy as np
+
+from parsers.model import Attribute, CopyKind, EventKind, Trace
 from parsers.model.late import dataclass
 from rules.analysis.names.software import is_compiled, software_of
 from rules.wording.words import Words, for_jax, for_native, for_python, for_pytorch, ours, without_jax
@@ -62,6 +64,10 @@ _LATER: tuple[Words, ...] = (
 )
 
 
+ARRAY_BYTES = 4096  # less are single values, such as those of a reduction
+AGAIN, PER_KERNEL = 3, 0.05  # arrays each way, at least: a region around all loops moves each once
+
+
 @dataclass(frozen=True, slots=True)
 class _Directives:
     """What the directives of a way to offload loops are called."""
@@ -90,11 +96,30 @@ def _directives(trace: Trace) -> list[_Directives]:
 
 
 def directive_advice(trace: Trace) -> tuple[Words, ...]:
-    """How arrays stay on the GPU where directives offload loops; empty for other programs."""
+    """How arrays stay on the GPU where loops that directives offload bring their own; empty for other programs."""
+    if not _loops_bring_arrays(trace):
+        return ()
     return tuple(
         f"Open a data region around the steps ({each.data}): without one, every loop copies its arrays both ways."
         for each in _directives(trace)
     )
+
+
+def allocating_advice(trace: Trace) -> tuple[Words, ...]:
+    """How arrays stay allocated where directives offload loops; empty for other programs."""
+    return tuple(
+        f"Open a data region around the steps ({each.data}): a loop outside of one allocates its arrays each time."
+        for each in _directives(trace)
+    )
+
+
+def _loops_bring_arrays(trace: Trace) -> bool:
+    """Whether arrays go to the GPU and come back again and again, and not once around all loops."""
+    copies = trace.events.of_kind(EventKind.MEMCPY)
+    moved = trace.attribute(Attribute.BYTES, copies)
+    kind = trace.attribute(Attribute.COPY_KIND, copies[(moved < 0) | (moved >= ARRAY_BYTES)])
+    least = max(AGAIN, PER_KERNEL * len(trace.events.of_kind(EventKind.KERNEL)))
+    return all(np.count_nonzero(kind == way.value) >= least for way in (CopyKind.H2D, CopyKind.D2H))
 
 
 def queueing_advice(trace: Trace) -> tuple[Words, ...]:

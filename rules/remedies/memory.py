@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parsers.model import Trace
-from rules.remedies.engines import directive_advice
+from rules.remedies.engines import allocating_advice
 from rules.remedies.remedy import Remedy, remedy
 from rules.wording.words import Words, for_python, for_pytorch, ours
 
@@ -74,7 +74,7 @@ def kept_memory(trace: Trace, *, pinned: bool = False, uncached: bool = False) -
     """Memory stays allocated from step to step; ``pinned``: of the host, ``uncached``: PyTorch's cache is off."""
     return remedy(
         *(_UNCACHED if uncached else _PINNED if pinned else _CACHED),
-        native=(*directive_advice(trace), *_NATIVE),
+        native=(*allocating_advice(trace), *_NATIVE),
         jax=_JAX,
         code=for_pytorch(_PINNED_CODE if pinned else _CODE),
     )

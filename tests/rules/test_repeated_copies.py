@@ -8,6 +8,7 @@ from parsers.ranks.merge import merge
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
 from rules.fixes.plan import Plan, make_plan
+from rules.remedies.engines import directive_advice
 from tests.rules.builder import AUTOGRAD, TinyTrace
 from tests.rules.test_fixes import plan_of_body, promised
 from tests.rules.test_named_causes import titles
@@ -256,3 +257,25 @@ def test_all_copies_of_such_a_loop_are_promised_together_and_what_the_cpu_does_b
     nvc = "nvkernel_solve_F1L204_2"
     assert promised(mapped(nvc))["keep-on-gpu"] > 3
     assert promised(mapped(nvc, length=2_700))["keep-on-gpu"] < 1.5
+
+
+@pytest.mark.parametrize(
+    ("times", "kernels", "size", "told"),
+    [
+        (3, 60, 1_000_000, True),
+        (2, 40, 1_000_000, False),
+        (3, 61, 1_000_000, False),
+        (60, 60, 8, False),  # what a reduction gives
+    ],
+)
+def test_a_region_is_advised_where_loops_bring_their_arrays_again_and_again(
+    times: int, kernels: int, size: int, told: bool
+) -> None:
+    trace = TinyTrace()
+    for number in range(kernels):
+        trace.operation(100 * number, 100 * number + 20, "nvkernel_solve_F1L204_2", 100 * number - 9)
+    for number in range(times):
+        for direction, later in (("HtoD", 30), ("DtoH", 60)):
+            at = 100 * number + later
+            trace.copy(at, at + 20, direction, at - 5, pageable=True, bytes=size)
+    assert bool(directive_advice(trace.build())) is told
