@@ -214,12 +214,17 @@ def test_several_short_recordings_in_one_file_are_no_sample(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("fills", "missing"), [(0, 200), (49, 151), (50, 0), (100, 0)])
-def test_numbers_that_the_drivers_own_kernels_took_are_not_missing(fills: int, missing: int) -> None:
+@pytest.mark.parametrize("copies", [False, True], ids=["fills", "copies on the GPU"])
+def test_numbers_that_the_drivers_own_kernels_took_are_not_missing(
+    fills: int, missing: int, copies: bool
+) -> None:
     tiny = TinyTrace()
     for number in range(100):
         at = 20.0 * number
         tiny.operation(at, at + 5, "insert", launch_number=3 * number)
-        if number < fills:
+        if number < fills and copies:
+            tiny.copy(at + 6, at + 8, "DtoD")
+        elif number < fills:
             tiny.operation(at + 6, at + 8, "Memset (Device)", kind=EventKind.MEMSET)
     tiny.operation(2_000, 2_005, "insert", launch_number=300)
     assert numbers_missing(tiny.build()) == missing

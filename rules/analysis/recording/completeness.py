@@ -96,7 +96,7 @@ def gpus_missing(trace: Trace) -> tuple[int, int]:
 
 def _kernels_of_the_driver(trace: Trace) -> I64:
     copies = trace.events.of_kind(EventKind.MEMCPY)
-    on_gpu = trace.attribute(Attribute.COPY_KIND, copies) == CopyKind.D2D
+    on_gpu = trace.attribute(Attribute.COPY_KIND, copies) == CopyKind.D2D.value
     return np.concatenate((trace.events.of_kind(EventKind.MEMSET), copies[on_gpu]))
 
 
