@@ -231,9 +231,10 @@ def _headline(
     gpu = next((each for each in spent if each.of is TimeOf.GPU), None)
     if _is_spread(main, first) and gpu is not None:
         return f"The CPU works for {duration(main.working_ns)}, the GPU for {duration(gpu.ns)}"
+    if main.of is TimeOf.CALLS and first.is_one_call and _STARTS.match(first.name):
+        rest = f"all of its work {duration(gpu.ns)}" if gpu else f"all GPU API calls {duration(main.ns)}"
+        return f"Starting the GPU takes {duration(first.longest)}, {rest}"
     if main.of is TimeOf.CALLS and gpu is not None and first.ns > gpu.ns:
-        if first.is_one_call and _STARTS.match(first.name):
-            return f"Starting the GPU takes {duration(first.longest)}, all of its work {duration(gpu.ns)}"
         return f"{name} takes {duration(first.ns)}, all of the GPU's work {duration(gpu.ns)}"
     return f"{percent(first.share)} of {_WHOSE[main.of]} is in {name}"
 

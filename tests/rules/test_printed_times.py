@@ -78,6 +78,11 @@ def test_one_call_that_starts_the_gpu_is_told_as_its_start(call: str, longest: f
     builder.tables += [summary(*GPU), calls]
     (finding,) = diagnosis_of(Analysis(builder.build())).findings
     assert finding.title == title
+    alone = TraceBuilder()
+    alone.tables.append(calls)
+    (finding,) = diagnosis_of(Analysis(alone.build())).findings
+    starts = "Starting the GPU takes 88.2 ms, all GPU API calls 98.0 ms"
+    assert (finding.title == starts) is title.startswith("Starting")
 
 
 @pytest.mark.parametrize(
