@@ -102,6 +102,7 @@ _OF_OTHERS = {
 }
 _OF_CUDA = (Audience.NATIVE, Audience.ARRAYS)
 _AS_HIP = regex(r"\Acuda(?=[A-Z])")
+_QUALIFIED = regex(r"[\w{}]{1,200}(?:::[\w{}]{1,200}){1,40}")
 _TERM = regex(r"\$([A-Za-z_]\w*)")
 
 
@@ -362,7 +363,11 @@ def amounts(analysis: Analysis, parts: Iterable[tuple[str, int]], most: int, lea
 
 
 def shortened(name: str, most: int = 60) -> str:
-    """A name of at most this many characters."""
+    """A name of at most this many characters; one that is qualified is told by its end, which is what it is called."""
+    if len(name) > most and _QUALIFIED.fullmatch(name) is not None:
+        parts = name.split("::")
+        ends = (f"…::{'::'.join(parts[at:])}" for at in range(1, len(parts)))
+        return next((each for each in ends if len(each) <= most), f"{name[: most - 1]}…")
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 

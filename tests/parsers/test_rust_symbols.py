@@ -27,6 +27,17 @@ HASH = "h7bfab8630dda96cf"
             f"_ZN44_$LT$$RF$T$u20$as$u20$core..fmt..Display$GT$3fmt17{HASH}E.llvm.4A1F",
             "<&T as core::fmt::Display>::fmt",
         ),
+        ("_RNvNtCs1a_4demo3cpu4step", "demo::cpu::step"),
+        ("_RINvNtNtC4demo3cpu4core4stepmE", "demo::cpu::core::step"),  # what it is generic for is left out
+        ("_RNCNCNvNtCs1a_4demo3cpu4step0s_0B5_", "demo::cpu::step::{closure}::{closure}"),
+        ("_RNvMs_NtCs1a_4demo3cpuNtB4_4Cell4clip", "demo::cpu::Cell::clip"),
+        ("_RNvCs1a_4demo6___step", "demo::__step"),
+        (
+            "_RNvXs_NtC4demo3cpuNtB4_4CellNtC4core5Clone5clone",
+            "_RNvXs_NtC4demo3cpuNtB4_4CellNtC4core5Clone5clone",
+        ),
+        ("_RNvC9demo4ste", "_RNvC9demo4ste"),
+        ("_ReadBarrier", "_ReadBarrier"),
         (f"_ZN4demo9cpu4step17{HASH}E", f"_ZN4demo9cpu4step17{HASH}E"),
         (f"x$u110000$$u1b$::{HASH}", "x$u110000$$u1b$"),
         (f"demo::step::{HASH}0", f"demo::step::{HASH}0"),
@@ -45,3 +56,11 @@ def test_samples_of_every_kind_have_readable_names(tmp_path: Path) -> None:
     assert calls(opened(tmp_path, perf))[0][0] == "<u8 as core::clone::Clone>::clone (/home/me/app)"
     stacks = f"main;{symbol} 1\n"
     assert calls(opened(tmp_path, stacks))[-1][0] == "<u8 as core::clone::Clone>::clone"
+
+
+def test_a_report_of_perf_has_readable_names(tmp_path: Path) -> None:
+    text = "# Overhead  Symbol                  \n# ........  ........................\n#\n"
+    (table,) = opened(
+        tmp_path, text + "    62.00%  [.] _RNvNtC4demo3cpu4step\n    38.00%  [.] memcpy\n"
+    ).tables
+    assert table.column("Symbol") == ("demo::cpu::step", "memcpy")

@@ -14,6 +14,7 @@ from parsers.table_totals import totals_of
 from rules.analysis.analysis import Analysis
 from rules.diagnosis import diagnosis_of
 from rules.verdict.verdict import verdict
+from rules.wording.words import shortened
 
 NVPROF = ("Type", "Time(%)", "Time (us)", "Calls", "Avg (us)", "Name")
 
@@ -387,3 +388,21 @@ def test_layers_of_tensorrt_say_which_one_takes_the_gpus_time(fixtures: Path) ->
     analysis = Analysis(trace)
     title = verdict(analysis, diagnosis_of(analysis))
     assert title == "70 % of the GPU's time is in block.0 input reformatter 0"
+
+
+@pytest.mark.parametrize(
+    ("most", "told"),
+    [
+        (24, "demo::grid::cells::build"),
+        (23, "…::grid::cells::build"),
+        (20, "…::cells::build"),
+        (8, "…::build"),
+        (7, "demo::…"),
+    ],
+)
+def test_a_qualified_name_is_shortened_from_the_front(most: int, told: str) -> None:
+    assert shortened("demo::grid::cells::build", most) == told
+
+
+def test_a_name_with_arguments_is_shortened_from_the_end() -> None:
+    assert shortened("at::fill<int>(at::Tensor)", 12) == "at::fill<in…"

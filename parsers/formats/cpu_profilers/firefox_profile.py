@@ -64,7 +64,7 @@ class FirefoxProfile(Parser):
     files = "Firefox Profiler's JSON (python -m profiling.sampling --gecko, samply)"
     suffixes = (".json",)
     priority = 48
-    version = 2
+    version = 3
 
     def recognises(self, source: Source) -> bool:
         head = source.head

@@ -53,6 +53,7 @@ class PerfReport(Parser):
     files = "output of perf report --stdio"
     suffixes = (".txt",)
     priority = 59
+    version = 2
 
     def recognises(self, source: Source) -> bool:
         return b"Symbol" in source.head and _HEADER.search(source.head.decode("latin-1")) is not None
@@ -122,7 +123,7 @@ def _cell(text: str, unit: str) -> Cell:
             return float(text.rstrip("%"))
         except ValueError:
             return None
-    return _MODE.sub("", text, 1) or None
+    return readable_symbol(_MODE.sub("", text, 1)) or None
 
 
 _SAMPLE = regex(
@@ -160,7 +161,7 @@ class PerfScript(Parser):
     files = "output of perf script"
     suffixes = (".txt", ".perf")
     priority = 49
-    version = 3
+    version = 4
 
     def recognises(self, source: Source) -> bool:
         lines = source.head.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]

@@ -14,14 +14,35 @@ _CHARACTERS = {"SP": "@", "BP": "*", "RF": "&", "LT": "<", "GT": ">", "LP": "(",
 _LAST_CHARACTER = 0x10FFFF
 
 
+# Rust's second scheme: a function, a closure or a method, inside modules of a crate
+_OF_RUST = regex(r"_?_?RI?(?:N[a-zA-Z]|Ms?[0-9a-zA-Z]{0,10}_?(?=N)){1,40}C(?:s[0-9a-zA-Z]{0,20}_)?(?=\d)")
+_OWN_TYPE = regex(r"N[a-z]B[0-9a-zA-Z]{0,5}_(?=\d)")  # a type of the same module, whose methods these are
+_SEPARATOR = regex(r"(?<=\d)_(?=_)")  # between the length and a name that begins with an underscore
+_CLOSURE = regex(r"(?:s[0-9a-zA-Z]{0,10}_)?0")
+
+
 def readable_symbol(symbol: str) -> str:
     """ "<u8 as core::clone::Clone>::clone" of a symbol of Rust; any other symbol as it is."""
+    if (modules := _OF_RUST.match(symbol)) is not None:
+        return _rust_path(_SEPARATOR.sub("", symbol[modules.end() :])) or symbol
     mangled = _MANGLED.fullmatch(symbol)
     path = "::".join(_parts(mangled[1])) if mangled is not None else symbol
     if _HASH.search(path) is None:
         return symbol
     parts = _HASH.sub("", path).split("::")
     return "::".join(_ESCAPE.sub(_unescaped, part[1:] if part.startswith("_$") else part) for part in parts)
+
+
+def _rust_path(symbol: str) -> str:
+    """ "hex::grid::Cell::clip::{closure}" without what a generic one is for, which follows; empty where it is cut."""
+    parts, at = _own(symbol, 0)
+    if parts and (of_type := _OWN_TYPE.match(symbol, at)) is not None:
+        of_its_own, at = _own(symbol, of_type.end())
+        parts += of_its_own
+    while (closure := _CLOSURE.match(symbol, at)) is not None:
+        parts.append("{closure}")
+        at = closure.end()
+    return "::".join(parts)
 
 
 def _parts(path: str) -> list[str]:
