@@ -63,6 +63,8 @@ def ranked(findings: Iterable[Finding]) -> list[Finding]:
 def weight(finding: Finding) -> float:
     """The share of the window that it could give back; of idle time without a known cause, the share that it is.
 
+    So, too, of time in which memory is slow: all that is said of these kernels is then said of a slowed GPU.
+
     Of operators that are slow by themselves half: for some there is no faster kernel. What is said of a profiled kernel
     as information gives nothing: such kernels stay in the order of their time.
     """
@@ -70,7 +72,7 @@ def weight(finding: Finding) -> float:
         return 0.0
     if finding.category is Category.SLOW_OPERATOR:
         return finding.share * OF_SLOW_OPERATORS
-    if finding.category is not Category.UNEXPLAINED_IDLE or not finding.window_ns:
+    if finding.category not in (Category.UNEXPLAINED_IDLE, Category.SLOW_MEMORY) or not finding.window_ns:
         return finding.share
     return min(sum(end - start for start, end in finding.intervals) / finding.window_ns, 1.0)
 

@@ -280,11 +280,6 @@ def _explanation(analysis: Analysis, worst: MemoryBound, busy: int, ceiling: int
     if traffic is not None:
         text += f" From their shapes, the longest of them move about {rate(traffic.bandwidth)}"
         text += f", {percent(traffic.share)} of the memory's peak." if traffic.peak else "."
-        if traffic.is_elsewhere:
-            text += (
-                " No GPU's own memory is that slow: these tensors lie in the host's memory, as when they do not fit, "
-                "or the GPU's clocks were very low."
-            )
     if worst.attention_ns >= ATTENTION_WORTH_A_WORD * worst.total_ns:
         text += (
             f" {percent(worst.attention_ns / max(worst.total_ns, 1))} of it lies between the matrix products "

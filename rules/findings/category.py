@@ -85,6 +85,7 @@ class Category(StrEnum):
     EVALUATION = "evaluation", _Traits(own_cause=True)
     VARIABILITY = "variability", _Traits(next_recording=NextRecording.LATER_STEPS)
     THROTTLING = "throttling", _Traits(own_cause=True)
+    SLOW_MEMORY = "slow-memory", _Traits(own_cause=True)
     RECORDING_OVERHEAD = (
         "recording-overhead",
         _Traits(accuses=False, next_recording=NextRecording.WITHOUT_EXTRAS),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rules.analysis.logs.clocks import Limit
-from rules.remedies.remedy import Remedy
+from rules.remedies.remedy import Remedy, remedy
 from rules.wording.words import Words, ours
 
 LOG_CLOCKS = """# During the recording, and opened together with it:
@@ -31,6 +31,15 @@ _BY_LIMIT: dict[Limit, tuple[Words, ...]] = {
     Limit.SETTING: (ours("Reset the clocks ($ResetClocks), unless somebody set them on purpose."),),
     Limit.SYNC_BOOST: ("Look for the GPU of the group that is hot or short of power.",),
 }
+
+REACH_MEMORY = remedy(
+    ours(
+        "Look at the memory's clock while the program runs ($GpuMonitor); plug a laptop in, and let it use full power."
+    ),
+    "Look at what is allocated there, and on Windows at the shared GPU memory: a smaller batch, or 16 bits, may fit.",
+    "Then record it again, before anything else is changed.",
+    code=LOG_CLOCKS,
+)
 
 
 def higher_clock(limit: Limit) -> Remedy:

@@ -124,6 +124,8 @@ NAMES = [
         None,
         "bf16",
     ),
+    ("_ZN5cudnn25bn_fw_tr_1C11_kernel_NCHWIffiLi128ELb1ELi1ELb1EEEvT_", Family.NORMALISATION, None, None),
+    ("made_by_bn_fw_maker", Family.OTHER, None, None),
     (
         "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, 512, true, 1, true>(args)",
         Family.NORMALISATION,

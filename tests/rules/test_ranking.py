@@ -154,6 +154,14 @@ def test_a_late_rank_is_told_before_its_own_queue_that_nobody_explains(late: flo
     assert leading(analysis, [unexplained, straggler]) is (straggler if leads else unexplained)
 
 
+@pytest.mark.parametrize(("products", "leads"), [(0.5, True), (0.52, False)])
+def test_slow_memory_is_told_before_what_kernels_cost_because_of_it(products: float, leads: bool) -> None:
+    slowed = replace(finding(Category.SLOW_MEMORY, 300), intervals=((0, 510),))
+    plain = finding(Category.NO_TENSOR_CORES, round(1000 * products))
+    analysis = Analysis(steps(6, 100, lambda trace, _: trace.operation(20, 40, "gemm", 0)).build())
+    assert leading(analysis, [plain, slowed]) is (slowed if leads else plain)
+
+
 @pytest.mark.parametrize(("launching", "first"), [(0.18, Category.STRAGGLER), (0.21, LAUNCH)])
 def test_what_costs_a_late_rank_far_more_than_the_others_wait_for_it_comes_first(
     launching: float, first: Category

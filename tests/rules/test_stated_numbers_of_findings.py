@@ -30,6 +30,7 @@ from rules.catalog.other_logs import _parts_account, _times_account, _work_accou
 from rules.catalog.printed_times import _advice as _advice_on_printed
 from rules.catalog.sampled_cpu import _headline, _told_of
 from rules.catalog.served_requests import _account, _Served
+from rules.catalog.slow_memory import _Slowed
 from rules.catalog.uneven_steps import UnevenSteps
 from rules.terms import DEFAULTS, Culprit, CulpritKind
 from tests.rules.builder import TinyTrace, steps
@@ -210,6 +211,13 @@ def test_traffic_below_that_of_any_gpu_s_memory_is_not_of_it(
     bandwidth: float, each: float, told: bool
 ) -> None:
     assert memory_bound_kernels.Traffic(bandwidth, 0.0, each).is_elsewhere is told
+
+
+@pytest.mark.parametrize(("peak", "lost"), [(0.0, 750), (10e9, 750), (40e9, 900)])
+def test_slow_memory_costs_what_the_slowest_gpu_s_own_would_not_or_this_one_s(peak: float, lost: int) -> None:
+    busy = np.array([0]), np.array([1_000])
+    slowed = _Slowed(0, np.array([0]), busy, memory_bound_kernels.Traffic(4e9, peak, 1e6))
+    assert slowed.lost_ns == lost
 
 
 @pytest.mark.parametrize(("times", "known"), [(1.09, True), (1.11, False)])

@@ -108,7 +108,7 @@ _FAMILIES = (
     ),
     (
         Family.NORMALISATION,
-        r"(layer|batch|group|instance|rms)_?norm|gammabeta|\bbn_(fw|bw)|rowwisemoments|welford(?!ops)|"
+        r"(layer|batch|group|instance|rms)_?norm|gammabeta|(?<![a-z_])bn_(fw|bw)|rowwisemoments|welford(?!ops)|"
         r"norm_(fwd|bwd)|ln_(fwd|bwd)|t5layernorm|miopenbatchnorm|add_rmsnorm|fused_add_norm",
     ),
     (Family.SORT, r"moe::dev::routing|routingindices"),  # the softmax of its scores is a parameter
