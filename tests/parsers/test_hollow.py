@@ -117,6 +117,7 @@ HOLLOW = [
     ("result-csv", headed("results/perf_analyzer.csv")),
     ("benchmark-text", commented("results/nccl_tests.txt")),
     ("bench-serving", b'{"completed": null, "request_throughput": 1e999}'),
+    ("printed-serving", b"== Serving Benchmark Result ==\n"),
     (
         "jax-memory",
         b"\n\x04\x08\x01\x10\x02\n\x04\x08\x03\x10\x04\x12\x00" + b"2\x0ballocations2\x05space2\x04kind",

@@ -84,6 +84,35 @@ def test_percentiles_without_a_unit_have_that_of_their_mean(tmp_path: Path) -> N
     assert table.load.half_first_ns == 16.0 * NS_PER_MS
 
 
+BOX = (Path(__file__).parents[1] / "fixtures" / "results" / "printed_serving.txt").read_text()
+
+
+def test_what_a_load_test_prints_is_what_it_saves(tmp_path: Path) -> None:
+    """Also behind long output; of several, each is one."""
+    (tmp_path / "bench.log").write_text("server: started\n" * 9000 + BOX)
+    (table,) = open_trace([tmp_path / "bench.log"]).tables
+    assert table.title == (
+        "Load test of sglang, 4 requests/s, at most 16 requests at once, 512 tokens in and 201 out"
+    )
+    assert parts_of(table.load) == {RequestPart.FIRST_TOKEN: 250.0, RequestPart.TOKENS: 950.0}
+    rows = {row[0]: row[1:] for row in table.rows}
+    assert rows["ttft"][:2] == ("ms", 250.0)
+    assert rows["output_throughput"][:2] == ("tokens/s", 400.0)
+    two = BOX.replace(" 4.0\n", " inf\n") + BOX.replace(" 4.0\n", " 2.0\n").replace("250.00", "n/a")
+    (tmp_path / "two.txt").write_text(two)
+    first, second = open_trace([tmp_path / "two.txt"]).tables
+    assert first.load is not None
+    assert math.isinf(first.load.rate)
+    assert "2 requests/s" in second.title
+    assert parts_of(second.load)[RequestPart.FIRST_TOKEN] == 200.0  # the median, where no mean is a number
+
+
+def test_a_box_without_figures_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bench.log").write_text("=== Serving Benchmark Result ===\nBackend: vllm\n===\n")
+    with pytest.raises(Malformed, match="no metrics"):
+        open_trace([tmp_path / "bench.log"])
+
+
 def parts_of(load: LoadTest | None) -> dict[RequestPart, float]:
     assert load is not None
     return {part: ns / NS_PER_MS for part, ns in load.parts}

@@ -1,9 +1,10 @@
-"""Load tests of serving engines: results as JSON, of genai-perf, vLLM, SGLang and TensorRT-LLM."""
+"""Load tests of serving engines: JSON of genai-perf, vLLM, SGLang and TensorRT-LLM, and what two of these print."""
 
 from __future__ import annotations
 
 import contextlib
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ import msgspec
 
 from parsers.files.base import Parser, Source, parser
 from parsers.files.decoders import UNREADABLE
+from parsers.files.texts import utf8
 from parsers.files.unpacking_limit import whole_content
 from parsers.model.builder import MAX_TABLES, TraceBuilder
 from parsers.model.errors import Malformed
@@ -106,6 +108,63 @@ class BenchServing(Parser):
             if isinstance(test, dict)
         ]
         return _trace(source, (self.format, "bench_serving"), tables, progress)
+
+
+_DECIMAL = regex(r"-?\d{1,15}(?:\.\d{1,15})?")
+_BOX = regex(r"=+ Serving Benchmark Result =+\r?\n([^=]+)")
+_PRINTED_LINE = regex(r"^([A-Za-z][\w /().]{1,60}):[ \t]+(\S+)", re.MULTILINE)
+_PRINTED_LATENCY = regex(r"(mean|median|std|p\d{2}) ([\w ]{1,40}) \(ms\)")
+_PRINTED_AS = {
+    "backend": "backend",
+    "successful requests": "completed",
+    "failed requests": "failed",
+    "benchmark duration (s)": "duration",
+    "total input tokens": "total_input_tokens",
+    "total generated tokens": "total_output_tokens",
+    "request throughput (req/s)": "request_throughput",
+    "input token throughput (tok/s)": "input_throughput",
+    "output token throughput (tok/s)": "output_throughput",
+    "total token throughput (tok/s)": "total_token_throughput",
+    "total throughput (tok/s)": "total_throughput",
+    "maximum request concurrency": "max_concurrency",
+    "max request concurrency": "max_concurrency",
+    "traffic request rate": "request_rate",
+    "request rate configured (rps)": "request_rate",
+    "concurrency": "concurrency",
+}
+
+
+@parser
+class PrintedServing(Parser):
+    """What the same load tests print, recognised by the title of the box."""
+
+    format = "printed-serving"
+    accompanies = True
+    title = "benchmarks"
+    files = "results that the load tests of vLLM and SGLang print"
+    suffixes = (".txt", ".log")
+    priority = 46
+
+    def recognises(self, source: Source) -> bool:
+        return any(b"= Serving Benchmark Result =" in each for each in source.printed)
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        text = utf8(_content(source, progress)).decode("utf-8", "replace")
+        tests = [_printed(box[1]) for box in _BOX.finditer(text)]
+        tables = [(_title(test), _measured(test), _load(test)) for test in tests[:MAX_TABLES]]
+        return _trace(source, (self.format, "bench_serving"), tables, progress)
+
+
+def _printed(box: str) -> dict[str, Any]:
+    """The lines of a box by the keys that the same test saves."""
+    test: dict[str, Any] = {}
+    for line in _PRINTED_LINE.finditer(box):
+        name = line[1].strip().lower()
+        latency = _PRINTED_LATENCY.fullmatch(name)
+        key = f"{latency[1]}_{latency[2].replace(' ', '_')}_ms" if latency else _PRINTED_AS.get(name)
+        if key is not None:
+            test[key] = float(line[2]) if _DECIMAL.fullmatch(line[2]) else line[2]
+    return test
 
 
 def _title(test: dict[str, Any]) -> str:
