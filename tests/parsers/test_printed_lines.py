@@ -84,6 +84,12 @@ def test_another_layout_of_scalene_is_refused(files: object, tmp_path: Path) -> 
         tables_of(tmp_path, json.dumps({"alloc_samples": 0, "files": files}))
 
 
+def test_scalene_that_saw_no_line_at_work_is_told_as_that(tmp_path: Path) -> None:
+    files = {"a.py": {"lines": [{"lineno": 1, "line": "import torch", "n_peak_mb": 60.0}]}}
+    with pytest.raises(TraceError, match="no line that took time"):
+        tables_of(tmp_path, json.dumps({"alloc_samples": 6, "files": files}))
+
+
 def test_what_line_profiler_prints_is_told_by_its_fixture(fixtures: Path) -> None:
     tables = open_trace([fixtures / "stacks" / "feed.lines.txt"]).tables
     assert [table.title for table in tables] == ["Lines of parse", "Lines of prepare", "Lines of rank"]

@@ -95,6 +95,28 @@ def test_a_page_holds_the_same_tree(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_an_older_page_is_read_also_as_powershell_saves_it(encoding: str, tmp_path: Path) -> None:
+    own = {"function": "[self]", "file_path": "/home/me/train.py", "line_no": 3, "time": 1.0, "children": []}
+    step = {"function": "step", "file_path": "/home/me/train.py", "line_no": 12, "time": 2.0, "children": []}
+    main = {
+        "function": "main",
+        "file_path": "/home/me/train.py",
+        "line_no": 3,
+        "time": 3.0,
+        "children": [step, own],
+    }
+    session = json.dumps({"start_time": 1.0, "duration": 3.0, "sample_count": 9, "root_frame": main})
+    path = tmp_path / "profile.html"
+    path.write_text(
+        f"<html><script>window.profileSession = {session}\n</script><script>1;</script>", encoding
+    )
+    assert calls(open_trace([path])) == [
+        ("/home/me/train.py(3): main", 0, 0, 3_000),
+        ("/home/me/train.py(12): step", 1, 0, 2_000),
+    ]
+
+
 @pytest.mark.parametrize(
     "content",
     [

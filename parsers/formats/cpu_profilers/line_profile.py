@@ -11,7 +11,7 @@ import msgspec
 from parsers.files.base import Parser, Source, parser
 from parsers.files.decoders import from_json_of
 from parsers.files.texts import utf8
-from parsers.model import Progress, ResultColumn, ResultTable, Trace
+from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace
 from parsers.model.late import dataclass, regex
 from parsers.model.results import Cell, TimeOf, Totals
 from parsers.printed_profile import read_profile
@@ -74,7 +74,14 @@ class Scalene(Parser):
     def read(self, source: Source, progress: Progress) -> Trace:
         def tables(content: bytes) -> Iterator[ResultTable]:
             profile = from_json_of(source, content, _Profile, "This profile of Scalene", "Write it again.")
-            yield _table(profile)
+            table = _table(profile)
+            if not table.rows:
+                raise Malformed(
+                    source.path,
+                    "This profile of Scalene holds no line that took time on the CPU.",
+                    "Let the program run longer, or record all that it runs: scalene run --profile-all train.py.",
+                )
+            yield table
 
         return read_profile(source, progress, (self.format, "Scalene"), tables)
 

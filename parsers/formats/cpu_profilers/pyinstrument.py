@@ -19,7 +19,8 @@ from parsers.stacks.timeline import MAX_DEPTH, frame_name
 
 _LOGO = b"/_//_/// /_\\ / //_// / //_'/ //"
 _PAGE = b"pyinstrumentHTMLRenderer"
-_SESSION = b"sessionData = "
+_SESSION = regex(rb"(?:const sessionData|window\.profileSession) = ")  # the latter until version 4.2
+_OLDER_PAGE = b"window.profileSession = {"
 _JSON = regex(rb'\s*\{\s*"start_time":[^{]{1,400}"sample_count":')
 _ROW = regex(
     r"(?P<tree>[ │├└─|`-]*)(?P<seconds>\d{1,9}\.\d{1,9}) (?P<name>\S.*?)(?:  (?P<file>\S.*?)(?::(?P<line>\d{1,9}))?)?$"
@@ -65,13 +66,14 @@ class Pyinstrument(Parser):
     def recognises(self, source: Source) -> bool:
         if any(_LOGO in each and b"Duration:" in each for each in source.printed):
             return True
-        return _PAGE in source.head or (
-            _JSON.match(source.head) is not None and b'"root_frame"' in source.head
-        )
+        head = utf8(source.head)
+        if _PAGE in head or _OLDER_PAGE in head:
+            return True
+        return _JSON.match(head) is not None and b'"root_frame"' in head
 
     def read(self, source: Source, progress: Progress) -> Trace:
         hint = "Record fewer calls."
-        data = whole_content(source, progress.part(0.0, 0.5), "reading calls", hint, _MAX_BYTES)
+        data = utf8(whole_content(source, progress.part(0.0, 0.5), "reading calls", hint, _MAX_BYTES))
         try:
             rows = list(_printed(data) if _LOGO in data and _PAGE not in data else _stated(data))
         except UNREADABLE as error:
@@ -91,13 +93,15 @@ class Pyinstrument(Parser):
 
 def _stated(data: bytes) -> Iterator[_Row]:
     """The calls of JSON, or of the JSON inside a page, callers first."""
-    begin = data.rfind(_SESSION)
-    content = data if begin < 0 else data[begin + len(_SESSION) : data.rfind(_PAGE)].rstrip().rstrip(b";")
-    session = from_json(content, _Session)
+    if begins := [*_SESSION.finditer(data)]:
+        begin = begins[-1].end()
+        end = data.rfind(_PAGE) if _PAGE in data else data.find(b"</script>", begin)
+        data = data[begin:end].rstrip().rstrip(b";")
+    session = from_json(data, _Session)
     left = [(0, each) for each in (session.root_frame, session.frame_tree) if each is not None]
     while left:
         depth, frame = left.pop()
-        if frame.name != _OWN and depth < MAX_DEPTH:
+        if (frame.function or frame.identifier.partition("\0")[0]) != _OWN and depth < MAX_DEPTH:
             yield depth, frame.time, frame.name
             left += [(depth + 1, each) for each in reversed(frame.children)]
 
@@ -107,7 +111,7 @@ def _printed(data: bytes) -> Iterator[_Row]:
 
     Their paths are shortened: what is said to be hidden tells the packages.
     """
-    _, _, text = utf8(data).decode("utf-8", "replace").partition(_LOGO.decode())
+    _, _, text = data.decode("utf-8", "replace").partition(_LOGO.decode())
     rows: list[tuple[int, re.Match[str]]] = []
     packages: set[str] = set()
     edges: list[int] = []  # where the numbers of the callers begin
