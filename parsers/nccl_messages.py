@@ -21,6 +21,7 @@ _CHANNEL = regex(
 _COMMUNICATOR = regex(
     r"rank (?P<rank>\d{1,7}) n[rR]anks (?P<ranks>\d{1,7}) .*?commId (?P<id>\w{1,40}) - Init (?P<state>START|COMPLETE)"
 )
+WATCHDOG = b"] Watchdog caught collective operation timeout: WorkNCCL("
 _TIMED_OUT = regex(  # as torch's watchdog says it, once as it happens and again when it ends the process
     r"\[Rank (?P<rank>\d{1,7})\] Watchdog caught collective operation timeout: "
     r"WorkNCCL\(SeqNum=(?P<number>\d{1,12}), OpType=(?P<name>\w{1,40}),[^\n)]{0,200}\)[^\n]{0,40}?\) "

@@ -107,6 +107,20 @@ def test_what_a_load_test_prints_is_what_it_saves(tmp_path: Path) -> None:
     assert parts_of(second.load)[RequestPart.FIRST_TOKEN] == 200.0  # the median, where no mean is a number
 
 
+@pytest.mark.parametrize(("rate", "asked"), [("inf", math.inf), ("3.0", 3.0)])
+def test_what_was_asked_for_may_stand_before_the_box(rate: str, asked: float, tmp_path: Path) -> None:
+    bare = "".join(
+        line for line in BOX.splitlines(keepends=True) if not line.startswith(("Traffic", "Max request"))
+    )
+    before = f"Traffic request rate: {rate}\nMaximum request concurrency: 8\n100%|####| 100/100\n"
+    (tmp_path / "bench.log").write_text(before + bare + bare)
+    first, second = (table.load for table in open_trace([tmp_path / "bench.log"]).tables)
+    assert first is not None
+    assert (first.rate, first.at_once) == (asked, 8.0)
+    assert second is not None
+    assert (second.rate, second.at_once) == (0.0, 0.0)
+
+
 def test_a_box_without_figures_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bench.log").write_text("=== Serving Benchmark Result ===\nBackend: vllm\n===\n")
     with pytest.raises(Malformed, match="no metrics"):

@@ -148,6 +148,10 @@ def test_a_collective_that_timed_out_is_said_first(tmp_path: Path) -> None:
         (8.0, "ALLREDUCE", 0.0),
     ]
     assert "timed out" not in "".join(titles(opened(tmp_path, connected)))
+    # without NCCL_DEBUG
+    assert titles(opened(tmp_path, "Epoch 3\n" * 20_000 + watchdog(0, 8))) == [
+        "ALLREDUCE number 8 timed out after 60.0 s on rank 0"
+    ]
 
 
 def test_a_log_that_tells_nothing_of_ranks_is_refused(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from parsers.files.texts import utf8
 from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace
 from parsers.model.late import regex
 from parsers.model.results import Cell
-from parsers.nccl_messages import NCCL_LINE, nccl_tables
+from parsers.nccl_messages import NCCL_LINE, WATCHDOG, nccl_tables
 from parsers.printed_profile import read_profile
 
 _HEADER = regex(r"\s*GPU0\b.*\bCPU Affinity\b")
@@ -84,17 +84,20 @@ def _named(link: str) -> str:
 
 @parser
 class NcclLog(Parser):
-    """Recognised by NCCL's own lines, after every format that may hold some of them."""
+    """Recognised by NCCL's own lines, or torch's watchdog of it, after every format that may hold some of them."""
 
     format = "nccl-log"
     accompanies = True
     title = "NCCL"
-    files = "logs of NCCL_DEBUG=INFO: how ranks are connected, and warnings"
+    files = "logs of NCCL_DEBUG=INFO: how ranks are connected, and warnings; collectives that timed out"
     suffixes = (".log", ".txt")
     priority = 67
 
     def recognises(self, source: Source) -> bool:
-        return any(b" NCCL " in each and NCCL_LINE.search(each.decode("latin-1")) for each in source.printed)
+        return any(
+            (b" NCCL " in each and NCCL_LINE.search(each.decode("latin-1"))) or WATCHDOG in each
+            for each in source.printed
+        )
 
     def read(self, source: Source, progress: Progress) -> Trace:
         def tables(content: bytes) -> list[ResultTable]:

@@ -150,9 +150,20 @@ class PrintedServing(Parser):
 
     def read(self, source: Source, progress: Progress) -> Trace:
         text = utf8(_content(source, progress)).decode("utf-8", "replace")
-        tests = [_printed(box[1]) for box in _BOX.finditer(text)]
+        boxes = [*_BOX.finditer(text)]
+        ends = [0, *(box.end() for box in boxes)]
+        tests = [
+            _asked(text[end : box.start()]) | _printed(box[1]) for end, box in zip(ends, boxes, strict=False)
+        ]
         tables = [(_title(test), _measured(test), _load(test)) for test in tests[:MAX_TABLES]]
         return _trace(source, (self.format, "bench_serving"), tables, progress)
+
+
+def _asked(before: str) -> dict[str, Any]:
+    """What vLLM says of its requests before it sends them, which older boxes leave out."""
+    return {
+        key: value for key, value in _printed(before).items() if key in ("request_rate", "max_concurrency")
+    }
 
 
 def _printed(box: str) -> dict[str, Any]:
