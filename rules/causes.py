@@ -216,7 +216,8 @@ def _grouped(plan: Plan, findings: Sequence[Finding]) -> list[_Group]:
     ]
     order = [group for group, _ in with_fix]
     for members in _of_late_ranks(plan.replay.analysis, alone, findings):
-        heaviest = weight(findings[members[0]])  # what a late rank does costs no more than it
+        first = findings[members[0]]  # launching is what is left where nothing is named
+        heaviest = weight(first) * (NEARLY_AS_MUCH if first.category is Category.LAUNCH_BOUND else 1.0)
         lighter = [place for place, (_, gives) in enumerate(with_fix) if gives < heaviest]
         at = order.index(with_fix[lighter[0]][0]) if lighter else len(order)
         order.insert(at, ("", members, False))
@@ -323,7 +324,10 @@ def _counts(finding: Finding) -> bool:
 
 
 def _without_recorder(finding: Finding, times: Mapping[int, StepTime]) -> Finding:
-    """A finding whose share is that of a step without the recorder; the same where that is not known."""
+    """A finding whose share is that of a step without the recorder; the same where that is not known.
+
+    Where nothing is left of it, it is told as recorded, as information: what the recorder takes is known to a factor.
+    """
     about = finding.category.about
     if about is None or finding.of_recording or finding.kernel is not None or not times:
         return finding
@@ -333,6 +337,9 @@ def _without_recorder(finding: Finding, times: Mapping[int, StepTime]) -> Findin
     time = times.get(-1 if device is None else device)
     time = time or max(times.values(), key=lambda each: each.recorded.get(key, 0.0))
     scale = time.scale(key) if key in time.parts else time.fixed_scale
+    if not scale:
+        account = finding.account + " The profiler may account for all of it."
+        return replace(finding, usual_share=0.0, severity=Severity.INFO, account=account)
     return _told_as(finding, finding.share * scale, scale, time)
 
 

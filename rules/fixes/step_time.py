@@ -118,8 +118,14 @@ def _step_time(analysis: Analysis, budget: Budget, chance: Removal, recorder: Re
         }
         gone = _distributed(max(sum(before.values()) - length_ns, 0.0), before, shares)
         left = {key: ns - gone.get(key, 0.0) for key, ns in before.items()}
-        # where what is taken out may be all that kept the GPU waiting, or kernels overlap more in the replay
-        fits = length_ns / max(sum(left.values()), 1.0)
+        # what is taken out may be all that kept the GPU waiting; its own work stays as long as it is
+        too_long = max(sum(left.values()) - length_ns, 0.0)
+        for cause in _OF_HOST:
+            left[cause.key], too_long = (
+                max(left[cause.key] - too_long, 0.0),
+                max(too_long - left[cause.key], 0.0),
+            )
+        fits = length_ns / max(sum(left.values()), 1.0)  # but for kernels that overlap more in the replay
         return {key: ns * fits for key, ns in left.items()}
 
     recorded = mean if replay.is_mean else without(chance, mean, replay.recorded_ns)

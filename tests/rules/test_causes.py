@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from parsers.model.units import percent
+from rules import causes
 from rules.analysis.analysis import Analysis
 from rules.causes import in_order, leading
 from rules.diagnosis import Diagnosis
@@ -129,6 +130,39 @@ def test_a_finding_goes_with_the_fix_that_takes_most_of_its_time(analysis: Analy
         ("launch-bound", "change-1", True),
         ("host-bound", "change-1", False),
     ]
+
+
+@pytest.mark.parametrize(
+    ("category", "share", "first"),
+    [
+        (Category.LAUNCH_BOUND, 0.31, False),
+        (Category.LAUNCH_BOUND, 0.32, True),
+        (Category.COPY_H2D, 0.29, True),
+        (Category.COPY_H2D, 0.28, False),
+    ],
+)
+def test_launching_that_nothing_mends_comes_after_a_fix_that_gives_nearly_as_much(
+    analysis: Analysis, category: Category, share: float, first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(causes, "told_step_times", lambda _: {})
+    findings = [finding(Category.HOST_BOUND, 0.3, (10, 395)), finding(category, share, (410, 890))]
+    phase = promise(1, 1.4, Category.HOST_BOUND, change=before_launches(replay_of(analysis), 0, 400))
+    assert (told(analysis, findings, phase)[0][0] == category.value) is first
+
+
+@pytest.mark.parametrize("left", [0.0, 200_000.0])
+def test_a_loss_that_was_all_the_recorder_s_is_told_as_recorded_and_as_information(
+    analysis: Analysis, left: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (time,) = step_times(analysis).values()
+    usual = replace(time, parts={**time.parts, "launch-bound": left})
+    monkeypatch.setattr(causes, "told_step_times", lambda _: {time.device: usual})
+    launching = finding(Category.LAUNCH_BOUND, 0.4)
+    (found,) = in_order(analysis, Plan(replay_of(analysis)), [launching]).findings
+    assert (found.severity is Severity.INFO) is (not left)
+    assert ("The profiler may account for all of it." in found.explanation) is (not left)
+    assert (found.title == launching.title) is (not left)
+    assert (found.share == 0) is (not left)
 
 
 @pytest.mark.parametrize(("category", "goes"), [(Category.SMALL_GRID, False), (Category.HOST_BOUND, True)])

@@ -29,3 +29,19 @@ def test_slow_steps_make_the_cpu_slower_and_leave_the_gpus_own_work_as_it_is(
     assert time.recorded["launch-bound"] < time.mean["launch-bound"]
     share = time.mean["compute"] / mean_ns
     assert share * time.scale("compute") * time.length_ns == pytest.approx(time.parts["compute"])
+
+
+@pytest.mark.parametrize(("usual", "stays"), [(1.05, True), (1.01, True), (0.9, False)])
+def test_the_gpu_s_own_work_stays_as_long_as_it_is_unless_kernels_overlap_more(
+    usual: float, stays: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    analysis = analysed(resources.path("samples/sync_item.pt.trace.json.gz"))
+    replay, device = replay_of(analysis), analysis.active_devices[0]
+    edges = Removal(replay, replay.recorded, replay.typical), Removal(replay, replay.typical, replay.usual)
+    budget = analysis.budgets(device)
+    factor = replay.mean_ns / budget.window_ns
+    work_ns = (budget.window_ns - sum(budget.idle_ns.values())) * factor
+    monkeypatch.setitem(replay.__dict__, "usual_ns", usual * work_ns)
+    time = _step_time(analysis, budget, *edges, 0)
+    assert sum(time.parts.values()) == pytest.approx(usual * work_ns)
+    assert (time.parts["compute"] == pytest.approx(time.mean["compute"])) is stays
