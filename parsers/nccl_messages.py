@@ -92,14 +92,15 @@ class _Said:
     @property
     def computers(self) -> int:
         """How many computers, without names that were printed into other lines: "0node-a" and "de-a" of "node-a"."""
-        return sum(not self._is_torn(host) for host in self.hosts)
-
-    def _is_torn(self, host: str) -> bool:
-        return any(
-            times >= _MIN_MORE_OFTEN * self.hosts[host] and (host.endswith(other) or other.endswith(host))
-            for other, times in self.hosts.items()
-            if other != host
-        )
+        names = sorted(host[::-1] for host in self.hosts)  # what ends in a name stands behind it
+        torn: set[str] = set()
+        for place, name in enumerate(names, 1):
+            while place < len(names) and names[place].startswith(name):
+                fewer, more = sorted((name, names[place]), key=lambda each: self.hosts[each[::-1]])
+                if self.hosts[more[::-1]] >= _MIN_MORE_OFTEN * self.hosts[fewer[::-1]]:
+                    torn.add(fewer)
+                place += 1
+        return len(names) - len(torn)
 
     @property
     def unfinished(self) -> list[int]:
