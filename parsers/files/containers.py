@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import io
 import lzma
+import re
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from parsers.files.base import Source
 from parsers.files.fetched import address_of
@@ -16,7 +20,7 @@ from parsers.files.signatures import ZIP
 from parsers.files.source import READ_ERRORS, identify, open_bytes
 from parsers.files.unpacking_limit import UnpackingLimit
 from parsers.model import ArgumentSource, Malformed, Progress, Trace, TraceError, refused_by_system
-from parsers.model.late import dataclass
+from parsers.model.late import dataclass, regex
 
 MAX_MEMBERS = 20_000  # files: a run of many ranks has one for each
 MAX_UNPACKED = 64 << 30
@@ -25,6 +29,10 @@ _FREE_GROWTH = 256 << 20
 _FREE_MEMBERS, _MIN_MEMBER_BYTES = 256, 4_000  # of the archive for each further file
 _BYTES_AT_ONCE = 4 << 20
 _TAR_MAGIC = slice(257, 262)
+MAX_SESSION = 1 << 30  # bytes: it is read as a whole
+_SESSION = regex(rb"(?:<\?xml[^>]{0,200}>)?\s{0,10}<session version=\"\d+\" name=\"[^\"]{0,1000}\.nvvp\"")
+_DATABASE = regex(rb"<pdm>(.*?)</pdm>", re.DOTALL)
+_PIECE = regex(rb"<split>([^<]*)</split>")
 _CONVERTIBLE = (".nsys-rep", ".qdrep")  # nsys writes the export of a report beside it, with the same name
 
 
@@ -39,12 +47,14 @@ class Contents:
 
 
 def contents(path: Path, progress: Progress) -> Contents:
-    """The sources under ``path``: the file itself, the files of a folder, or the members of a zip or tar."""
+    """The sources under ``path``: the file itself, the files of a folder, or what a zip, tar or session holds."""
     if path.is_dir():
         return _without_exported(_folder(path))
     source = identify(path)
     if _is_zip(source):
         return _without_exported(_unpacked(path, _zip_members(path), progress))
+    if _is_session(source):
+        return _unpacked(path, _session_members(source), progress)
     if is_archive(source):
         return _without_exported(_unpacked(path, _tar_members(source), progress))
     source = replace(source, shown=address_of(path))
@@ -52,12 +62,16 @@ def contents(path: Path, progress: Progress) -> Contents:
 
 
 def is_archive(source: Source) -> bool:
-    """Whether it is a zip or a tar, which may be packed itself."""
-    return _is_zip(source) or source.head[_TAR_MAGIC] == b"ustar"
+    """Whether it is a zip, a tar, which may be packed itself, or a session of the Visual Profiler."""
+    return _is_zip(source) or source.head[_TAR_MAGIC] == b"ustar" or _is_session(source)
 
 
 def _is_zip(source: Source) -> bool:
     return source.head.startswith(ZIP)
+
+
+def _is_session(source: Source) -> bool:
+    return not source.compression and _SESSION.match(source.head) is not None
 
 
 def _without_exported(found: Contents) -> Contents:
@@ -128,6 +142,23 @@ def _tar_members(source: Source) -> Iterator[Member]:
                 yield member.name, file
             elif not member.isdir():
                 yield member.name, no_files.get(member.type, "it is no file")
+
+
+def _session_members(source: Source) -> Iterator[Member]:
+    """The database that the Visual Profiler puts into the session that it saves: packed, and written as text."""
+    if source.path.stat().st_size > MAX_SESSION:
+        raise _too_large(source.path)
+    held = [_PIECE.findall(packed[1]) for packed in _DATABASE.finditer(source.path.read_bytes())]
+    if not any(held):
+        raise Malformed(
+            source.path,
+            "This session of the Visual Profiler holds no database: old versions kept a form of their own.",
+            "Export the database it was made from, or record again: nvprof -o run.nvprof",
+        )
+    for texts in held:
+        pieces = map(base64.b64decode, texts)
+        with gzip.GzipFile(fileobj=io.BytesIO(b"".join(pieces))) as file:
+            yield source.name, cast(IO[bytes], file)
 
 
 def _unpacked(path: Path, members: Iterator[Member], progress: Progress) -> Contents:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import sqlite3
 from pathlib import Path
 
 import pytest
 
 from parsers import open_trace
+from parsers.files import containers
+from parsers.known_formats import looks_like
 from parsers.model import Attribute, CopyKind, EventKind, LaneKind, MemoryKind, Trace, TraceError
 from rules import diagnose
 from tests.parsers.nsys_exports import Row
@@ -136,3 +140,51 @@ def test_a_text_whose_number_is_none_names_nothing(tmp_path: Path, number: objec
         connection.execute("UPDATE StringTable SET _id_ = ? WHERE _id_ = 2", [number])
     connection.close()
     assert named(open_trace([path]), EventKind.KERNEL) == ["(no name)", "solve"]
+
+
+def session(database: bytes, cuts: int = 1) -> str:
+    """What the Visual Profiler saves: its database packed and as text, in pieces, among what its windows show."""
+    packed = gzip.compress(database)
+    size = -(-len(packed) // cuts)
+    pieces = [base64.b64encode(packed[at : at + size]).decode() for at in range(0, len(packed), size)]
+    held = "".join(f"<split>{each}\n</split>\n" for each in pieces) if database else "\nH4sIA"
+    return (
+        f'<?xml version="1.0"?>\n<session version="2" name="run.nvvp" hscale="4.4E-6">\n<timelinepdm>\n<pdm>{held}'
+        "</pdm>\n</timelinepdm>\n<analysispdm>\n</analysispdm>\n</session>\n"
+    )
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_a_session_of_the_visual_profiler_is_the_database_that_it_holds(tmp_path: Path, pieces: int) -> None:
+    database = write(tmp_path / "run.nvprof")
+    path = tmp_path / "run.nvvp"
+    path.write_text(session(database.read_bytes(), pieces))
+    held, own = open_trace([path]), open_trace([database])
+    for kind in (EventKind.API, EventKind.KERNEL, EventKind.MEMCPY, EventKind.REGION):
+        assert named(held, kind) == named(own, kind)
+    assert [Path(each.path).name for each in held.inputs] == ["run.nvvp"]
+    assert looks_like(path) == "an archive of recordings"
+
+
+def test_a_session_without_a_database_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "run.nvvp"
+    path.write_text(session(b""))
+    with pytest.raises(TraceError, match="holds no database"):
+        open_trace([path])
+
+
+@pytest.mark.parametrize("cut", [0.3, 0.9])
+def test_a_cut_session_is_refused(tmp_path: Path, cut: float) -> None:
+    path = tmp_path / "run.nvvp"
+    text = session(write(tmp_path / "run.nvprof").read_bytes())
+    path.write_text(text[: int(cut * len(text))])
+    with pytest.raises(TraceError):
+        open_trace([path])
+
+
+def test_a_session_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(containers, "MAX_SESSION", 1_000)
+    path = tmp_path / "run.nvvp"
+    path.write_text(session(write(tmp_path / "run.nvprof").read_bytes()))
+    with pytest.raises(TraceError, match="unpacks to more"):
+        open_trace([path])

@@ -30,7 +30,7 @@ class NvprofDatabase(Parser):
 
     format = "nvprof"
     title = "nvprof and Visual Profiler"
-    files = "databases (.nvvp, .nvprof)"
+    files = "databases (.nvvp, .nvprof) and sessions that hold one"
     suffixes = (".nvvp", ".nvprof")
     priority = 27
 
