@@ -276,7 +276,19 @@ class Replay:
 
     def step_of(self, run: Run, overlay: Overlay) -> float:
         """A step of a replay, ns: finite, and never less than its GPU's work or ``MIN_STEP_NS``."""
-        return max(self.scale * _step_of(run, overlay), self._busy_of(run.busy, overlay))
+        repeated = max(self.scale * _step_of(run, overlay), self._busy_of(run.busy, overlay))
+        return max(repeated, self._single_pass(run))
+
+    def _single_pass(self, run: Run) -> float:
+        """How long the recording takes where nothing repeats, ns: its end hides nothing of a beginning; 0 with steps.
+
+        Of a program that is repeated, the CPU would begin anew while the GPU still works.
+        """
+        if any(span.numbers for span in self.spans):
+            return 0.0
+        start = np.array([span.start for span in self.spans], np.float64)
+        took, recorded = (float((each.first_end - start).max()) for each in (run, self._as_recorded))
+        return self.mean_ns * took / max(recorded, 1.0)
 
     def _period(self, overlay: Overlay) -> float:
         return self.step_of(self.ready.run(overlay, timeline=False), overlay)

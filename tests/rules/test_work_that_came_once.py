@@ -128,3 +128,23 @@ def test_a_program_that_only_copies_is_not_told_to_copy_less(computes: bool) -> 
 
     plan = planned(steps(4, 45_100, body))
     assert any(each.id.startswith("copy-less") for each in plan.promises) is computes
+
+
+@pytest.mark.parametrize(("at_first_us", "between_us", "gains"), [(500.0, 0.0, False), (0.0, 150.0, True)])
+def test_what_the_cpu_does_before_the_gpu_s_work_is_not_hidden_behind_it(
+    at_first_us: float, between_us: float, gains: bool
+) -> None:
+    """A recording without steps ran once: only what the CPU does between read-backs can go on while the GPU works."""
+    trace, at = TinyTrace(), 0.0
+    for _ in range(20):
+        trace.copy(at + 5, at + 6, "HtoD", at)
+        at += 20.0 + at_first_us
+    for number in range(22):
+        trace.operation(at + 8, at + 408, f"void kernel_{number**3 % 17 % 5}(float*)", at)
+        trace.copy(at + 410, at + 411, "DtoH", at + 9, pageable=True, bytes=4, launch_us=405.0)
+        at += 420.0 + between_us
+    plan = planned(trace)
+    assert not any(span.numbers for span in plan.replay.spans)
+    told = {each.proposal.fix: each.expected for each in plan.promises}
+    assert ("remove-read-backs" in told) is gains
+    assert told.get("remove-read-backs", 1.3) >= 1.3
