@@ -26,6 +26,11 @@ _BEGINNINGS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
             "This is the memory timeline of torch.profiler: memory by the kind of tensor, but not what ran.",
             "Open the trace of that run (export_chrome_trace) or a memory snapshot (torch.cuda.memory._dump_snapshot).",
         ),
+        (
+            rb"(?:[^\n]{0,2000}\n){0,200}?={9} (?:COMPUTE-SANITIZER|CUDA-MEMCHECK)\s",
+            "This is what compute-sanitizer found: errors of a program's memory and threads, and no times.",
+            "Mend them first. Record the program without it then: nsys profile or ncu.",
+        ),
         (rb"PAR1", "This is a table in Parquet form, not a recording that Stallscope knows.", _AS_SQLITE),
         (rb"ARROW1\0", "This is a table in Arrow form, not a recording that Stallscope knows.", _AS_SQLITE),
         (rb"\x89HDF\r\n\x1a\n", "This is an HDF5 file, not a recording that Stallscope knows.", _AS_SQLITE),
