@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 from functools import lru_cache
-from math import isfinite
+from math import isfinite, prod
 
 from parsers.model.kernels import Dim3, KernelProfile, MetricValue, RuleResult
 from parsers.model.late import dataclass, regex
@@ -111,7 +111,7 @@ class Result:
         return KernelProfile(
             id=ident,
             name=self.demangled_name or self.function_name,
-            grid=self.grid,
+            grid=_in_blocks(self.grid, self.block, metrics.get("launch__grid_size")),
             block=self.block,
             device=device,
             compute_capability=None if major is None else (major, minor or 0),
@@ -128,6 +128,15 @@ class Result:
                 self.code, {names[number]: counts for number, counts in self.counts.items()}
             ),
         )
+
+
+def _in_blocks(grid: Dim3, block: Dim3, blocks: MetricValue | None) -> Dim3:
+    """The grid in blocks, which old reports give in threads, as the counter of its blocks then says."""
+    counted = whole_number(blocks)
+    if not counted or prod(grid) == counted or prod(grid) != counted * prod(block):
+        return grid
+    x, y, z = (max(threads // max(of_block, 1), 1) for threads, of_block in zip(grid, block, strict=True))
+    return x, y, z
 
 
 @lru_cache(maxsize=4)

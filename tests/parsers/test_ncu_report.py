@@ -143,6 +143,17 @@ def test_names_may_come_after_the_results_that_use_them(tmp_path: Path) -> None:
         assert (kernel.name, kernel.grid) == ("void k(int)", (4, 2, 1))
 
 
+@pytest.mark.parametrize(
+    ("blocks", "grid"), [(1, (1, 1, 1)), (8, (4, 2, 1)), (2, (4, 2, 1))], ids=["threads", "blocks", "neither"]
+)
+def test_a_grid_that_counts_threads_is_one_of_blocks(
+    tmp_path: Path, blocks: int, grid: tuple[int, int, int]
+) -> None:
+    measured = result(metric(0, number(5, blocks)))
+    (kernel,) = opened(tmp_path, report(measured, names=("launch__grid_size",))).kernels
+    assert (kernel.grid, kernel.block) == (grid, (4, 2, 1))
+
+
 def test_an_empty_demangled_name_falls_back_to_the_function_name(tmp_path: Path) -> None:
     assert opened(tmp_path, report(result(name=b""))).kernels[0].name == "k"
 

@@ -164,7 +164,7 @@ class NsightComputeReport(Parser):
     suffixes = (".ncu-rep",)
     media_types: ClassVar[Mapping[str, str]] = {".ncu-rep": "application/x-nsight-compute-report"}
     priority = 20
-    version = 2
+    version = 3
 
     def recognises(self, source: Source) -> bool:
         return source.head.startswith(MAGIC)
