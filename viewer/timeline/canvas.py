@@ -254,9 +254,9 @@ class LaneCanvas(QWidget):
             self._ahead.start()
             if self._painter.is_rough:
                 self._settle.start()
-        # Where a pixel of the window is 1.5 of the screen's, the picture may end before the last column and row.
-        painter.fillRect(QRectF(self.width() - 2, 0, 4, self.height()), colors.window)
-        painter.fillRect(QRectF(0, self.height() - 2, self.width(), 4), colors.window)
+        if not ratio.is_integer():  # the picture may end before the last column and row
+            painter.fillRect(QRectF(self.width() - 2, 0, 4, self.height()), colors.window)
+            painter.fillRect(QRectF(0, self.height() - 2, self.width(), 4), colors.window)
         painter.drawImage(QPointF(NAMES_WIDTH, 0), self._picture)
         painter.save()
         painter.setClipRegion(QRegion(NAMES_WIDTH, 0, self.width(), self.height()) - self._under_heading())

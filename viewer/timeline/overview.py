@@ -116,7 +116,8 @@ class Overview(QWidget):
             elif view.t0 < t0 or view.t1 > t1:
                 moved = min(view.t0 - t0, 0.0) + max(view.t1 - t1, 0.0)
                 self._show(t0 + moved, t1 + moved)
-        self.update()
+        left = NAMES_WIDTH - 1  # what is beside it stays as it is
+        self.update(left, 0, self.width() - left, HEIGHT)
 
     def _show(self, t0: float, t1: float) -> None:
         low, high = max(t0, 0.0), min(t1, self._state.end)
@@ -148,11 +149,11 @@ class Overview(QWidget):
             left, right = middle - 3, middle + 3
         return QRectF(NAMES_WIDTH + left, 2, right - left, HEIGHT - 5)
 
-    def paintEvent(self, _: QPaintEvent) -> None:
+    def paintEvent(self, event: QPaintEvent) -> None:
         with painting(self) as painter:
-            self._paint(painter)
+            self._paint(painter, event.rect().left() < NAMES_WIDTH - 1)
 
-    def _paint(self, painter: QPainter) -> None:
+    def _paint(self, painter: QPainter, with_names: bool) -> None:
         colors = theme.current()
         painter.fillRect(self.rect(), colors.window)
         scene = self._state.scene
@@ -169,7 +170,8 @@ class Overview(QWidget):
             self._draw_answers(painter, scene)
             if self.glow is not None:
                 self._draw_glow(painter, self.glow)
-            self._draw_names(painter, scene)
+            if with_names:
+                self._draw_names(painter, scene)
             self._draw_ends(painter)
         painter.fillRect(QRectF(0, HEIGHT - 1, self.width(), 1), colors.line)
         painter.fillRect(QRectF(NAMES_WIDTH - 1, 0, 1, HEIGHT), colors.line)

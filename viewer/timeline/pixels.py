@@ -19,9 +19,11 @@ from viewer.timeline.geometry.gaps import hatching
 from viewer.timeline.geometry.layout import FOOT, Placed
 from viewer.timeline.geometry.raster import (
     GapColors,
+    GapPlaces,
     Lines,
     density_table,
     gap_colors,
+    gap_places,
     gap_tiles,
     paint_curve,
     paint_gaps,
@@ -63,6 +65,7 @@ class Picture:
     ground: int  # its colour
     line: int  # width of a fine line in device pixels
     idle: dict[int, Idle | None] = field(default_factory=dict)  # of the devices that were looked at
+    grid: list[int] = field(default_factory=list)  # the columns of the ruler's lines
 
     def block(self, top: float, height: float) -> U32:
         """The part of the picture from ``top`` on (logical) that lies inside it."""
@@ -156,6 +159,7 @@ def draw_ground(picture: Picture, plan: Plan, origin: float) -> None:
         x = round((origin + number * step - t0) / per_pixel)
         if 0 <= x < view.width:
             ground[x : x + line] = grid
+            picture.grid.extend(range(x, min(x + line, view.width)))
 
 
 def paint_over_gaps(picture: Picture, events: EventRow, colors: U32) -> None:
@@ -174,7 +178,7 @@ class Idle:
 
     device: int
     strip: Strip | Stretched
-    tiles: U32
+    places: GapPlaces
 
 
 def idle_of(picture: Picture, scene: Scene, device: int) -> Idle | None:
@@ -192,9 +196,12 @@ def _idle_of(picture: Picture, scene: Scene, device: int) -> Idle | None:
 
     def tiles(shown: Columns) -> U32:
         causes = gaps.row.name[np.maximum(shown.event, 0)].astype(np.uint8)
-        return gap_tiles(shown, causes, _gap_colors(theme.current().name, picture.ground, picture.line))
+        return gap_tiles(shown, causes, colors)
 
-    return Idle(device, strip, strip.look(tiles, picture.view))
+    colors = _gap_colors(theme.current().name, picture.ground, picture.line)
+    seen, grid = strip.look(tiles, picture.view), np.array(picture.grid, np.int64)
+    places = gap_places(seen, colors, picture.view.first, grid)
+    return None if places is None else Idle(device, strip, places)
 
 
 def paint_lane_gaps(picture: Picture, idle: Idle, top: float, height: float) -> None:
@@ -329,8 +336,8 @@ def without_edges(seen: Columns) -> Columns:
 
 
 def _paint_gaps(picture: Picture, idle: Idle, block: U32, ground: int, foot: int, top: float) -> None:
-    phase = picture.view.first, max(-round(top * picture.ratio), 0)
-    paint_gaps(block, idle.tiles, _gap_colors(theme.current().name, ground, picture.line), foot, phase)
+    colors = _gap_colors(theme.current().name, ground, picture.line)
+    paint_gaps(block, idle.places, colors, foot, max(-round(top * picture.ratio), 0))
 
 
 @lru_cache(maxsize=16)

@@ -12,9 +12,12 @@ from viewer.timeline.geometry.columns import Columns, columns, counter_columns, 
 from viewer.timeline.geometry.gaps import dense_stretches, hatching
 from viewer.timeline.geometry.raster import (
     LEVELS,
+    GapColors,
+    GapPlaces,
     blended,
     density_table,
     gap_colors,
+    gap_places,
     gap_tiles,
     paint_curve,
     paint_gaps,
@@ -153,11 +156,16 @@ def test_blending_mixes_each_channel() -> None:
     assert int(mixed[0, 0]) == 0xFF102030
 
 
+def places(gap: Columns, colors: GapColors, first: int = 0, *marks: int) -> GapPlaces:
+    shown = gap_tiles(gap, np.zeros(len(gap.event), np.uint8), colors)
+    found = gap_places(shown, colors, first, np.array(marks, np.int64))
+    assert found is not None
+    return found
+
+
 def test_a_gap_is_hatched_over_a_tint_with_a_solid_foot() -> None:
-    block = np.full((20, 40), GROUND, np.uint32)
-    colors = gap_colors(RED, GROUND, hatching(1)[:1])
-    tiles = gap_tiles(one_event(8, 32, 40), np.zeros(40, np.uint8), colors)
-    paint_gaps(block, tiles, colors, 3)
+    block, colors = np.full((20, 40), GROUND, np.uint32), gap_colors(RED, GROUND, hatching(1)[:1])
+    paint_gaps(block, places(one_event(8, 32, 40), colors), colors, 3)
     assert (block[:, :8] == GROUND).all()
     assert len(np.unique(block[:17, 8:32])) == 2
     assert (block[17:, 8:32] == RED[0]).all()
@@ -167,11 +175,26 @@ def test_the_hatching_of_a_gap_moves_with_the_picture() -> None:
     def painted(phase: int) -> np.ndarray:
         block = np.full((20, 40), GROUND, np.uint32)
         colors = gap_colors(RED, GROUND, hatching(1)[:1])
-        tiles = gap_tiles(one_event(0, 40, 40), np.zeros(40, np.uint8), colors)
-        paint_gaps(block, tiles, colors, 0, (phase, 0))
+        paint_gaps(block, places(one_event(0, 40, 40), colors, phase), colors, 0)
         return block
 
     assert (painted(3)[:, :30] == painted(0)[:, 3:33]).all()
+
+
+def test_a_line_of_the_ruler_is_seen_but_where_a_gap_covers_it() -> None:
+    block, colors = np.full((20, 40), GROUND, np.uint32), gap_colors(RED, GROUND, hatching(1)[:1])
+    block[:, [4, 16]] = RED[0]
+    expected = block.copy()
+    paint_gaps(expected[:, 8:32], places(one_event(0, 24, 24), colors, 8), colors, 3)
+    paint_gaps(block, places(one_event(8, 32, 40), colors, 0, 4, 16), colors, 3)
+    assert (block == expected).all()
+
+
+def test_without_a_gap_in_view_there_is_nothing_to_hatch() -> None:
+    colors = gap_colors(RED, GROUND, hatching(1)[:1])
+    shown = gap_tiles(one_event(8, 32, 40), np.zeros(40, np.uint8), colors)
+    assert gap_places(shown[:8], colors, 0, np.empty(0, np.int64)) is None
+    assert gap_places(shown[:9], colors, 0, np.empty(0, np.int64)) is not None
 
 
 def counter(unit: str = "bytes") -> Counter:

@@ -114,9 +114,12 @@ def _by_clock(row: Row, clock: Clock, view: Grid) -> Columns:
     coverage = np.minimum((busy[1:] - busy[:-1]) / taken, 1.0)
     low, high = begun[:-1], begun[1:]
     count = high - low
-    event = np.where(count > 0, (low + high) >> 1, np.where(coverage > 0, low - 1, -1))
+    none = count == 0
+    event = (low + high) >> 1
+    event -= none  # where none begins, the one before
+    event |= -(none & ~(coverage > 0)).astype(np.int64)  # -1 where that is over, too
     _take_dominant(row, event, low, high, count)
-    alone = ((count == 0) & (coverage > 0.999)).nonzero()[0]
+    alone = (none & (coverage > 0.999)).nonzero()[0]
     return Columns(coverage, event, *_wide(row, low[alone] - 1, alone, view))
 
 
@@ -140,7 +143,9 @@ def _by_events(row: Row, view: Grid, low: int, high: int) -> Columns:
     np.minimum(np.maximum(coverage, 0.0, out=coverage), 1.0, out=coverage)
     count = before[1:] - before[:-1]
     last = before[:-1] + (low - 1)
-    event = (last + 1) * held - 1
+    event = held.astype(np.int64)
+    event -= 1  # all bits where none is held
+    event |= last
     new = count.nonzero()[0]
     if len(new):
         begun, many = before.take(new), count.take(new)
@@ -151,9 +156,9 @@ def _by_events(row: Row, view: Grid, low: int, high: int) -> Columns:
                 _take_dominant(row, best, first, first + many, many)
         both = held.take(new).nonzero()[0]
         if len(both):
-            column, rival = new[both], best[both]
-            keep = over[column] > np.minimum(row.end[rival], view.times[column + 1]) - row.start[rival]
-            best[both] = np.where(keep, event[column], rival)
+            column, rival = new.take(both), best.take(both)
+            taken = np.minimum(row.end.take(rival), view.times.take(column + 1)) - row.start.take(rival)
+            best[both] = np.where(over.take(column) > taken, event.take(column), rival)
         event[new] = best
     alone = (held & (count == 0)).nonzero()[0]
     return Columns(coverage, event, *_wide(row, last.take(alone), alone, view))
@@ -209,11 +214,11 @@ def _wide(row: Row, candidate: I64, column: I64, view: Grid) -> tuple[I64, F64, 
     long = (end - start >= int(view.step * SURELY_NARROW)).nonzero()[0]
     if not len(long):
         return _NO_EVENT, _NO_EDGE, _NO_EDGE, _NO_EVENT, _NO_EVENT
-    left, right = view.place(start[long]), view.place(end[long])
+    left, right = view.place(np.stack((start.take(long), end.take(long))))
     real = right - left >= WIDE
     if not real.all():
         long, left, right = long[real], left[real], right[real]
-    return each[long], left, right, column[run[long]], column[run[long + 1] - 1] + 1
+    return each.take(long), left, right, column.take(run.take(long)), column.take(run.take(long + 1) - 1) + 1
 
 
 def _busy_before(row: Row, count: I64) -> I64:

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from parsers.model.arrays import BOOL, F64, I64, U8, U32
+from parsers.model.arrays import BOOL, F64, I32, I64, U8, U32
 from parsers.model.late import dataclass
 from viewer.timeline.geometry.columns import Columns
 
@@ -16,6 +16,7 @@ class Lines:
 
     def __init__(self) -> None:
         self._kept: U32 = np.empty((0, 0), np.uint32)
+        self._seen: U32 = self._kept  # room for the same over the ground
         self._shown: I64 = np.empty(0, np.int64)  # which line each of the picture's shows
         self._used = 0
 
@@ -26,6 +27,7 @@ class Lines:
         """
         if self._kept.shape[1] != width or len(self._kept) < used + most:
             self._kept = np.empty((used + most, width), np.uint32)
+            self._seen = np.empty_like(self._kept)
         self._shown = shown.copy()
         self._used = used
         first: U32 = self._kept[:used]
@@ -40,10 +42,9 @@ class Lines:
 
     def put(self, pixels: U32) -> None:
         """Write the whole picture."""
-        lines = self._kept[: self._used]
+        lines, seen = self._kept[: self._used], self._seen[: self._used]
         # with bits, as np.where takes up to fifty times as long where neighbours differ in what they show
-        seen = (lines == 0).view(np.uint8).astype(np.uint32)
-        np.negative(seen, out=seen)  # all bits where the ground shows, and none elsewhere
+        np.invert(_opaque(lines, seen), out=seen)
         seen &= lines[0]
         seen |= lines
         seen.take(self._shown, axis=0, out=pixels, mode="clip")
@@ -120,11 +121,14 @@ def paint_shares(block: U32, coverage: F64, colors: U32, height: int, cut: int, 
 
 def put_over(block: U32, colors: U32) -> None:
     """Write colours into every line of ``block``, but for those that are 0."""
-    present = colors != 0
-    if present.all():
-        block[:] = colors
-    else:
-        _put(block, colors, present)
+    block &= ~_opaque(colors)
+    block |= colors
+
+
+def _opaque(colors: U32, out: U32 | None = None) -> U32:
+    """All bits where there is a colour, and none where it is 0."""
+    sign: I32 = np.right_shift(colors.view(np.int32), 31, out=None if out is None else out.view(np.int32))
+    return sign.view(np.uint32)
 
 
 def _put(block: U32, colors: U32, where: BOOL) -> None:
@@ -185,30 +189,47 @@ def gap_tiles(columns: Columns, classes: U8, colors: GapColors) -> U32:
     return begin.astype(np.uint32)
 
 
-def paint_gaps(block: U32, tiles: U32, colors: GapColors, foot: int, phase: tuple[int, int] = (0, 0)) -> None:
+@dataclass(frozen=True, slots=True, eq=False)
+class GapPlaces:
+    """Where in a ``tile`` of ``GapColors`` each column of a picture is, and which of its ``marks`` no gap covers."""
+
+    column: I64
+    marks: I64
+
+
+def gap_places(tiles: U32, colors: GapColors, first: int, marks: I64) -> GapPlaces | None:
+    """``first`` is the number of the first column, with which the hatching moves; None where nothing is idle."""
+    period, none = len(colors.tile), colors.tile.shape[1] - len(colors.tile)
+    if int(np.minimum.reduce(tiles)) == none:
+        return None
+    return GapPlaces(
+        tiles + _column_of_tile(len(tiles), first % period, period), marks[tiles.take(marks) == none]
+    )
+
+
+def paint_gaps(block: U32, places: GapPlaces, colors: GapColors, foot: int, cut: int = 0) -> None:
     """Hatch the idle columns of a lane in the colour of their cause, over a tint, with a solid line of ``foot`` pixels.
 
-    All lines of ``block`` are alike before. ``phase`` (columns, rows) moves the hatching with the picture.
+    All lines of ``block`` are alike before, and of the colour of the ground but for the marks. Of the hatching ``cut``
+    lines lie above it.
     """
-    height, width = block.shape
-    period = len(colors.tile)
-    none = colors.tile.shape[1] - period
-    if not height or int(np.minimum.reduce(tiles)) == none:
+    height = len(block)
+    if not height:
         return
-    place = tiles + _column_of_tile(width, phase[0] % period, period)
-    kept = ((tiles == none) & (block[0] != colors.foot[-1])).nonzero()[0]
-    under = block[0, kept]
+    period, place, kept = len(colors.tile), places.column, places.marks
+    under = block[0].take(kept)
     some = min(period, height - foot)
     if some > 0:
-        first = phase[1] % period
+        first = cut % period
         tile = np.roll(colors.tile, -first, axis=0) if first else colors.tile
-        tile[:some].take(place, axis=1, out=block[:some], mode="clip")
+        tile[:some].take(place, axis=1, out=block[:some], mode="wrap")  # the quickest: all lie inside
     for row in range(period, height - foot, period):
         more = block[row : min(row + period, height - foot)]
         more[:] = block[: len(more)]
     if foot:
         block[height - foot :] = colors.foot.take(place)
-    block[:, kept] = under
+    if len(kept):
+        block[:, kept] = under
 
 
 @lru_cache(maxsize=16)

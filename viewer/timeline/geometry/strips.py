@@ -15,9 +15,11 @@ from viewer.timeline.geometry.columns import WIDE, Columns, Grid, columns
 from viewer.timeline.geometry.row_index import Row
 
 BEYOND = 8  # columns on either side of a view: what begins or ends there shows at its edge
-BEYOND_HURRIED = 96  # while zooming: the next zooms out are then covered
-NEAR_ZOOM = 1.25
-TURNS = 16  # while zooming: at most so many frames until each row was worked out
+BEYOND_HURRIED = 96  # while zooming out: the next zooms are then covered
+NEAR_ZOOM = 1.35
+TURNS = 20  # while zooming: at most so many frames after the first ones until each row was worked out
+FIRST_FRAMES = 2  # of a zoom
+SPARED = 1 / 8  # of how far a strip serves: only slower zooms spare their first frames
 AHEAD = 3  # a row that has to grow grows by the view's width over this
 NEAR = 4  # a row may grow in good time when less than the view's width over this is left
 MAX_VIEWS = 3  # widths of the view that a row keeps at most
@@ -168,7 +170,7 @@ class Stretched:
     def draw(self, make: Callable[[Columns], U32], _: Grid, line: U32) -> None:
         """Fill ``line`` with that."""
         looks = self.source.looks
-        (self.source.whole_look(make) if looks is None else looks).take(self.place, None, line, "clip")
+        (self.source.whole_look(make) if looks is None else looks).take(self.place, None, line, "wrap")
 
     def coverage(self, _: Grid) -> F64:
         """The share of each column of the view that is busy."""
@@ -180,30 +182,44 @@ class Stretching:
 
     def __init__(self, exact: Mapping[Hashable, Strip], view: Grid, before: float) -> None:
         """``before`` is the distance of the last frame's columns."""
+        self.goes_out = view.step > before
         self._view = view
-        self._middles = view.times[:-1] + view.step / 2
         self._exact = exact
-        self._places: dict[tuple[float, float, int, int], I64 | None] = {}
-        self._nearest: dict[tuple[float, float], I64 | None] = {}  # by zoom: columns nearest to the view's
         self._turn = self._whose_turn(before)
 
-    def strip(self, name: Hashable, row: Row) -> Stretched | None:
-        """A row; None where its turn has come, its strip is of no zoom near this one or does not reach far enough."""
-        exact = self._exact.get(name)
-        if exact is None or exact.row is not row or name in self._turn:
-            return None
-        zoom = exact.zoom
-        key = zoom.step, zoom.phase, exact.first, exact.last
-        place = self._places[key] if key in self._places else self._place_in(exact, key)
-        return None if place is None else Stretched(exact, exact.empty, place, name, self)
+    def rows(self) -> dict[Hashable, Stretched]:
+        """All rows but those whose turn has come, or whose strip is of no zoom near this one or does not reach far."""
+        alike: dict[tuple[float, float, int, int], list[Hashable]] = {}  # what was worked out together
+        for name, exact in self._exact.items():
+            zoom = exact.zoom
+            if name not in self._turn and 1 / NEAR_ZOOM < self._view.step * zoom.rate < NEAR_ZOOM:
+                alike.setdefault((zoom.rate, zoom.phase, exact.first, exact.last), []).append(name)
+        if not alike:
+            return {}
+        rate, phase, first, last = np.array(list(alike), np.float64).T[:, :, None]
+        place = (self._view.times[:-1] + self._view.step / 2) * rate
+        place -= phase + first
+        reaches = ((place[:, :1] >= 0) & (place[:, -1:] < last - first)).tolist()
+        nearest = zip(place.astype(np.int64), alike.values(), reaches, strict=True)
+        return {
+            name: Stretched(self._exact[name], self._exact[name].empty, found, name, self)
+            for found, names, (does_reach,) in nearest
+            for name in (names if does_reach else ())
+        }
 
     def _whose_turn(self, before: float) -> Set[Hashable]:
-        """So many of the rows of the farthest zooms that each is worked out while its strip still serves."""
+        """So many of the rows of the farthest zooms that each is worked out while its strip still serves.
+
+        None in the first frames of a zoom, which take long as it is: what they need is in no cache of the processor.
+        """
         view, zoomed = self._view, abs(math.log(self._view.step / before))
-        reach = math.log(NEAR_ZOOM if view.step < before else 1 + 2 * BEYOND_HURRIED / view.width)
-        turns = min(max(int(reach / max(zoomed, reach / TURNS)), 1), TURNS)
+        reach = math.log(1 + 2 * BEYOND_HURRIED / view.width if self.goes_out else NEAR_ZOOM)
         names, steps = list(self._exact), [strip.zoom.step for strip in self._exact.values()]
-        farthest = sorted(range(len(names)), key=steps.__getitem__, reverse=view.step < before)
+        farthest = sorted(range(len(names)), key=steps.__getitem__, reverse=not self.goes_out)
+        spared = FIRST_FRAMES * zoomed if FIRST_FRAMES * zoomed < reach * SPARED else 0.0
+        if spared and abs(math.log(view.step / steps[farthest[0]])) < spared + zoomed / 2:
+            return frozenset()
+        turns = min(max(int((reach - spared) / max(zoomed, reach / 2 / TURNS)), 1), TURNS)
         return frozenset([names[place] for place in farthest[: -(-len(names) // turns)]])
 
     @cached_property
@@ -231,24 +247,6 @@ class Stretching:
             end[part].take(some),
         )
 
-    def _place_in(self, exact: Strip, key: tuple[float, float, int, int]) -> I64 | None:
-        """Places in a strip of the columns nearest to the view's; strips worked out together share them."""
-        nearest = self._nearest_to(exact.zoom)
-        place = None if nearest is None else nearest - exact.first
-        reaches = place is not None and place[0] >= 0 and place[-1] < exact.last - exact.first
-        found = self._places[key] = place if reaches else None
-        return found
-
-    def _nearest_to(self, zoom: Grid) -> I64 | None:
-        key, view = (zoom.step, zoom.phase), self._view
-        if key not in self._nearest:
-            place = self._middles * zoom.rate
-            place -= zoom.phase
-            np.floor(place, out=place)
-            near = 1 / NEAR_ZOOM < view.step * zoom.rate < NEAR_ZOOM
-            self._nearest[key] = place.astype(np.int64) if near else None
-        return self._nearest[key]
-
 
 class Strips:
     """The rows of one zoom by name; they grow while the view moves, a few of them ahead of time in every frame."""
@@ -257,7 +255,6 @@ class Strips:
         self._exact: dict[Hashable, Strip] = {}  # as they were worked out, for this zoom or one before
         self._stretched: dict[Hashable, Stretched] = {}  # those of one before
         self.is_rough = False  # whether a row of the last frame was stretched
-        self._stretching: Stretching | None = None
         self._beyond = BEYOND
         self._zoom: tuple[object, ...] = ()
         self._view: Grid | None = None
@@ -272,22 +269,28 @@ class Strips:
         rest is stretched from what it was then; the next frame at the same zoom works all out.
         """
         zoom = (view.step, view.phase, view.width, *look)
-        self._stretching = None
         self._beyond = BEYOND
         if zoom != self._zoom or len(self._exact) > MAX_ROWS:
+            self._stretched = {}
             if hurried and self._exact and self._view is not None and self._is_near(view, look):
-                self._stretching = Stretching(self._exact, view, self._view.step)
-                self._beyond = BEYOND_HURRIED
-            self._exact, self._stretched = {}, {}
+                stretching = Stretching(self._exact, view, self._view.step)
+                self._beyond = BEYOND_HURRIED if stretching.goes_out else BEYOND
+                self._stretched = stretching.rows()
+            self._exact = {name: each.source for name, each in self._stretched.items()}
             self._zoom = zoom
             self._around = None
-        elif self.is_rough:
-            self._exact = {name: kept for name, kept in self._exact.items() if name not in self._stretched}
-            self._stretched = {}
+        else:
+            self._let_go_of_stretched()
         self.is_rough = False
         self._moved = view.first - self._view.first if self._view is not None else 0
         self._view = view
         self._spare = max(len(self._exact) // 5, 2)
+
+    def _let_go_of_stretched(self) -> None:
+        for name in self._stretched:
+            if self._exact[name] is self._stretched[name].source:
+                del self._exact[name]
+        self._stretched = {}
 
     def _is_near(self, view: Grid, look: tuple[object, ...]) -> bool:
         _, _, width, *before = self._zoom
@@ -296,16 +299,12 @@ class Strips:
     def strip(self, name: Hashable, row: Row, view: Grid) -> Strip | Stretched:
         """A row with at least the columns of ``view``."""
         stretched = self._stretched.get(name)
-        if stretched is not None:
+        if stretched is not None and stretched.source.row is row:
+            self.is_rough = True
             return stretched
         kept = self._exact.get(name)
         first, last = view.first - self._beyond, view.first + view.width + self._beyond
         if kept is None or kept.row is not row or kept.last < first or kept.first > last:
-            stretched = self._stretching.strip(name, row) if self._stretching is not None else None
-            if stretched is not None:
-                self.is_rough = True
-                self._exact[name], self._stretched[name] = stretched.source, stretched
-                return stretched
             kept = Strip.of(row, self._fresh(view, first, last), first, last)
         elif first < kept.first or last > kept.last or self._should_grow(kept, first, last):
             kept = self._grown(kept, view, first, last)
@@ -323,6 +322,7 @@ class Strips:
         view = self._view
         if view is None or self.is_rough:
             return False
+        self._let_go_of_stretched()
         near = view.width // NEAR + BEYOND
         first, last = view.first - near, view.first + view.width + near
         short = [
