@@ -134,13 +134,16 @@ When it is wrong
             advice = _RECORD_WHAT_IT_STARTED
             unknown = "What the GPU ran, and for how long."
         else:
-            silent, _ = _silence(time.activity, time.window)
-            between = f"{percent(silent)} between operators" if silent >= MAJORITY else ""
-            amount = _largest(trace, longest, analysis) or between
-            headline = Headline("No GPU activity was recorded, only the CPU's", amount)
+            between, at_once, _ = _silence(time.activity, time.window)
+            silent = f"{percent(between)} between operators" + (", most of it at once" if at_once else "")
+            amount = _largest(trace, longest, analysis)
+            headline = Headline(
+                "No GPU activity was recorded, only the CPU's",
+                silent if not amount and between >= MAJORITY else amount,
+            )
             loads = bool(longest) and is_loader(_name(trace, longest[0][0]))
             advice = _RECORD_THE_GPU.after(_LOAD_BESIDE) if loads else _RECORD_THE_GPU
-            if headline.amount == between != "":
+            if headline.amount == silent and not at_once:
                 advice = advice.after(OUTSIDE_OPERATORS.advice[0])
             if time.busy_ns < MIN_BUSY * time.window_ns:
                 advice = advice.after(_GPU_TOO)
@@ -153,7 +156,7 @@ When it is wrong
             + _of_calls(time)
             + (_of_products(time) if computes else "")
             + _of_own_lines(analysis, time)
-            + _silence(time.activity, time.window)[1]
+            + _silence(time.activity, time.window)[-1]
             + _of_the_profiler(analysis, time),
             remedy=advice,
             culprit=Culprit(kind, _name(trace, longest[0][0])) if longest else NOBODY,
@@ -297,10 +300,10 @@ def _of_own_lines(analysis: Analysis, time: CpuTime) -> str:
     return f" In the program's own code: {told}." if told else ""
 
 
-def _silence(activity: ThreadActivity, window: tuple[int, int]) -> tuple[float, str]:
-    """In how much of the time the thread runs nothing that was recorded, and a sentence on it; 0 and none where little.
+def _silence(activity: ThreadActivity, window: tuple[int, int]) -> tuple[float, bool, str]:
+    """In how much of the time the thread runs nothing that was recorded, whether mostly at once, and a sentence on it.
 
-    Where other threads run operators meanwhile it is 0: the thread then waits for them.
+    It is 0 where that is little, and where other threads run operators meanwhile: the thread then waits for them.
     """
     trace = activity.trace
     kinds = np.isin(
@@ -313,7 +316,7 @@ def _silence(activity: ThreadActivity, window: tuple[int, int]) -> tuple[float, 
     whole = length(silent)
     share = whole / (window[1] - window[0])
     if not telling.any() or not MIN_SILENCE <= share < NEARLY_ALL:
-        return 0.0, ""
+        return 0.0, False, ""
     longest = int((silent[1] - silent[0]).argmax())
     took = int(silent[1][longest] - silent[0][longest])
     after = events[telling][start[telling] == silent[1][longest]]
@@ -321,13 +324,10 @@ def _silence(activity: ThreadActivity, window: tuple[int, int]) -> tuple[float, 
     operators = trace.events.of_kind(EventKind.CPU_OP)
     elsewhere = union(*trace.events.spans(operators))
     if length(subtract(silent, elsewhere)) < MAJORITY * whole:
-        return 0.0, f"{text}, mostly while other threads run operators."
-    where = (
-        ""
-        if took < MAJORITY * whole or not len(after)
-        else f": {duration(took)} of it before {_name(trace, int(after[0]))}"
-    )
-    return (share if len(operators) else 0.0), f"{text}{where}."
+        return 0.0, False, f"{text}, mostly while other threads run operators."
+    at_once = bool(took >= MAJORITY * whole and len(after))
+    where = f": {duration(took)} of it before {_name(trace, int(after[0]))}" if at_once else ""
+    return (share if len(operators) else 0.0), at_once, f"{text}{where}."
 
 
 def _of_the_profiler(analysis: Analysis, time: CpuTime) -> str:

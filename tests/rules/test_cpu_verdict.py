@@ -88,6 +88,17 @@ def test_most_time_between_operators_is_what_a_recording_of_short_ones_shows(idl
     assert told_of.advice[0].startswith("Replace loops") is ("between" in said)
 
 
+@pytest.mark.parametrize(("idle_us", "at_once"), [(6_200, True), (5_500, False)])
+def test_one_long_wait_between_operators_is_no_loop(idle_us: int, at_once: bool) -> None:
+    trace = TinyTrace()
+    for number in range(60):
+        begin = number * 200 + (idle_us if number else 0)
+        trace.op(begin, begin + 100, f"aten::op{number}")
+    said = told(trace)
+    assert ("between operators, most of it at once" in said.title) is at_once
+    assert said.advice[0].startswith("Replace loops") is not at_once
+
+
 @pytest.mark.parametrize(
     ("operator", "said"),
     [("aten::normal_", "Generate random numbers"), ("aten::addmm", "Check that all cores")],
