@@ -26,6 +26,7 @@ from parsers.stacks.timeline import (
     is_counted,
     set_aside,
     stacks_of,
+    tell_few,
 )
 
 STACK_LINE = regex(rb"([^\s;][^;]*(?:;[^;]+)*) (\d{1,12})\r?")
@@ -57,6 +58,8 @@ def trace_of_stacks(source: Source, wrote: tuple[str, str], data: bytes, progres
         counted = is_counted(count for _, counts in threads.values() for count in counts)
         builder.quality.note("counted", Effect.NOTED, COUNTED if counted else WEIGHED)
         unit = COUNTED_NS if counted else WEIGHED_NS
+        if counted:
+            tell_few(builder, sum(sum(counts) for _, counts in threads.values()))
     for name, (stacks, counts) in threads.items():
         offset, frame = stacks_of(stacks)
         edges = np.append(0, np.cumsum(np.array(counts, np.int64))) * unit

@@ -11,6 +11,7 @@ from parsers.model import BOOL, F64, I32, I64, Effect, EventKind, Excessive, Lan
 from parsers.model.arrays import MAX_NUMBER, distinct_values, median_of
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass
+from parsers.model.quality import FEW_SAMPLES, MIN_SAMPLES
 
 _MAX_SAMPLE = 1.5  # times the usual distance: where the next sample comes later, the thread did not run
 MAX_THREADS = 20_000  # of one file
@@ -166,6 +167,13 @@ def _are_periods(weights: F64) -> bool:
         and bool((whole == weights).all())
         and int(np.gcd.reduce(whole)) >= _PERIOD
     )
+
+
+def tell_few(builder: TraceBuilder, samples: int) -> None:
+    """Note how many samples there are, where that is too few for shares of the time."""
+    if 0 < samples < MIN_SAMPLES:
+        reason = "samples are too few to tell where the time went"
+        builder.quality.note(FEW_SAMPLES, Effect.NOTED, reason, "", samples)
 
 
 def set_aside(builder: TraceBuilder, what: str, count: int) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from parsers.model.late import regex
 from parsers.model.names.source_files import KERNEL, is_address
+from parsers.model.quality import MIN_SAMPLES
 from parsers.model.units import capital, duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.sampled_stacks import OwnFrame, OwnTime, own_time
@@ -41,6 +42,7 @@ _WITHOUT_START = (
     "python -X importtime."
 )
 _KERNEL_SYMBOLS = "Let perf read the kernel's symbols (sysctl kernel.kptr_restrict=0), and record again."
+_MORE_SAMPLES = "Record for longer, or more often: perf record -F 999 -g, py-spy record --rate 500."
 _OTHER_PROCESSES = "Record the processes it waits for, too: py-spy record --subprocesses."
 _CODE = """# py-spy record --threads --format speedscope --output cpu.json -- python train.py
 # perf record -F 99 -g python -X perf train.py && perf script > cpu.txt     # with what libraries do"""
@@ -71,7 +73,7 @@ How it decides
     call while they are imported are no part of it. Python's functions that wait for threads and processes are told
     as waiting where an own function spends at least {percent(MAJORITY)} of the time so; threads that only wait,
     without own functions, are left out of that. Threads that give their core away again and again (sched_yield) are
-    told where they take {percent(MIN_SPINNING)}.
+    told where they take {percent(MIN_SPINNING)}. Of fewer than {MIN_SAMPLES} samples, only that is said.
 
 What to try
     Make the named lines do less, or move them to other processes. *Flame* shows the stacks as a whole.
@@ -95,12 +97,15 @@ When it is wrong
                 *([_FEWER_THREADS] if _is_spinning(time) else []),
                 *([_WITHOUT_START] if _is_importing(time) else []),
                 *([_KERNEL_SYMBOLS] if _is_in_kernel(_shared(time, named)) else []),
+                *([_MORE_SAMPLES] if time.few else []),
                 *([_OTHER_PROCESSES] if _waiting(time, named) else []),
                 "See Flame for the full stacks and what the named lines call.",
                 "If the GPU waits for this code, make it do less, or move it to other processes.",
                 code=_CODE,
             ),
-            culprit=Culprit(CulpritKind.FRAME, _place(named[0]), at=_line(named[0])) if named else NOBODY,
+            culprit=Culprit(CulpritKind.FRAME, _place(named[0]), at=_line(named[0]))
+            if named and not time.few
+            else NOBODY,
             evidence=evidence_of(
                 analysis.trace,
                 np.array(
@@ -166,6 +171,9 @@ def _is_in_kernel(shared: OwnFrame | None) -> bool:
 
 def _headline(time: OwnTime, named: list[OwnFrame]) -> Headline:
     whose = "the operators'" if time.of_operators else "the CPU's"
+    if time.few:
+        taken = "1 sample was" if time.few == 1 else f"{time.few} samples were"
+        return Headline(f"Only {taken} taken, too few to tell where {whose} time goes")
     if _is_spinning(time):
         share = percent(time.spinning_ns / time.sampled_ns)
         return Headline(f"{share} of {whose} time is threads that spin while they wait for work")

@@ -71,6 +71,12 @@ def test_requests_that_failed_are_said(completed: int, said: str, latencies: boo
     assert (table.load is not None) is latencies
 
 
+@pytest.mark.parametrize(("itl", "streamed"), [(0.0, False), (0.01, True)])
+def test_answers_that_came_at_once_have_no_first_token(itl: float, streamed: bool, tmp_path: Path) -> None:
+    test = {**OF_SGLANG, "mean_ttft_ms": 1_190.0, "mean_itl_ms": itl}
+    assert (table_of(tmp_path, json.dumps(test)).load is not None) is streamed
+
+
 def test_percentiles_without_a_unit_have_that_of_their_mean(tmp_path: Path) -> None:
     streamed = {
         "streaming_metrics": {"avg_ttft_ms": 40.0, "ttft_percentiles": {"p50": 16.0, "average": 40.0}}

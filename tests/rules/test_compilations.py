@@ -97,6 +97,15 @@ def test_a_log_of_what_was_compiled_once_has_nothing_to_find(tmp_path: Path) -> 
     assert verdict(Analysis(trace), diagnose(trace)) == "torch.compile: 2 compilations in 2.00 s"
 
 
+@pytest.mark.parametrize(
+    ("reason", "said"), [("backend='x' raised:", ", 1 of them failed: backend='x' raised"), ("", "")]
+)
+def test_a_compilation_that_failed_is_said(reason: str, said: str, tmp_path: Path) -> None:
+    failed = compiled(0, 2, compile_id="1/0", co_name="loss", fail_reason=reason or None)
+    trace = opened(tmp_path, compiled(0) + failed)
+    assert verdict(Analysis(trace), diagnose(trace)) == f"torch.compile: 2 compilations in 2.00 s{said}"
+
+
 def test_a_recording_without_a_log_says_why_nothing_was_checked(fixtures: Path) -> None:
     skipped = diagnose(open_trace([fixtures / "smi" / "dmon.txt"])).skipped
     assert skipped["compiled-again"] == skipped["graph-breaks"] == "no compiler log"

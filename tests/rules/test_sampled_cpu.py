@@ -59,8 +59,8 @@ def test_a_program_that_pip_installed_is_its_own_package(tmp_path: Path, script:
     package = "/env/lib/python3.12/site-packages"
     stack = f"<module> ({script}:3);main ({package}/click/core.py:1);"
     samples = (
-        f"{stack}main ({package}/my_tool/cli.py:5);render ({package}/my_tool/draw.py:9) 2\n"
-        f"{stack}main ({package}/my_tool/cli.py:5);dump ({package}/yaml/emit.py:2) 1\n"
+        f"{stack}main ({package}/my_tool/cli.py:5);render ({package}/my_tool/draw.py:9) 20\n"
+        f"{stack}main ({package}/my_tool/cli.py:5);dump ({package}/yaml/emit.py:2) 10\n"
     )
     assert found(opened(tmp_path, samples)).title == title
 
@@ -101,7 +101,7 @@ def test_what_runs_below_is_named_where_it_takes_most(count: int, told: bool, tm
 
 
 def test_samples_of_libraries_alone_say_so(tmp_path: Path) -> None:
-    trace = opened(tmp_path, "wait (threading.py:320);acquire (threading.py:1) 4\n")
+    trace = opened(tmp_path, "wait (threading.py:320);acquire (threading.py:1) 40\n")
     whole = "The CPU's time is not spent in any of the program's own functions"
     assert found(trace).title == f"{whole}: 100 % in acquire (threading.py:1)"
     assert found(trace).evidence
@@ -116,6 +116,25 @@ def test_of_time_outside_of_own_functions_the_innermost_ones_are_named(
     finding = found(opened(tmp_path, text))
     assert finding.title.endswith(f"own functions: {100 - count} % in copy {kernel}")
     assert (f"and {count}.0 % in check {kernel}." in finding.explanation) is named
+
+
+@pytest.mark.parametrize(
+    ("samples", "title"),
+    [
+        (1, "Only 1 sample was taken, too few to tell where the CPU's time goes"),
+        (9, "Only 9 samples were taken, too few to tell where the CPU's time goes"),
+        (10, "100 % of the CPU's time is in step (/home/me/app)"),
+    ],
+)
+def test_a_few_samples_tell_nothing_of_the_time(samples: int, title: str, tmp_path: Path) -> None:
+    taken = [
+        f"app 7 100.{number:06}: cycles:\n\t    55d0 step+0x1f (/home/me/app)\n\n"
+        for number in range(samples)
+    ]
+    finding = found(opened(tmp_path, "".join(taken)))
+    assert finding.title.replace("step (app)", "step (/home/me/app)") == title
+    assert (finding.culprit.name == "") is (samples < 10)
+    assert ("Record for longer" in " ".join(finding.remedy.advice)) is (samples < 10)
 
 
 @pytest.mark.parametrize(("count", "told"), [(50, True), (49, False)])

@@ -102,7 +102,7 @@ class CollapsedStacks(Parser):
     files = "collapsed stacks (py-spy record -f raw, python -m profiling.sampling --collapsed, PyTorch's export_stacks)"
     suffixes = (".txt", ".folded", ".collapsed", ".raw")
     priority = 70
-    version = 7
+    version = 8
 
     def recognises(self, source: Source) -> bool:
         lines = source.head.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]

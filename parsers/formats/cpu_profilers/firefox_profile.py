@@ -21,6 +21,7 @@ from parsers.stacks.timeline import (
     frame_name,
     sample_ends,
     set_aside,
+    tell_few,
     usual_distance,
 )
 
@@ -64,7 +65,7 @@ class FirefoxProfile(Parser):
     files = "Firefox Profiler's JSON (python -m profiling.sampling --gecko, samply)"
     suffixes = (".json",)
     priority = 48
-    version = 3
+    version = 4
 
     def recognises(self, source: Source) -> bool:
         head = source.head
@@ -103,6 +104,7 @@ class FirefoxProfile(Parser):
                 name = (thread.name or f"thread {thread.tid}")[:_MAX_NAME]
                 sampled = SampledThread(name, each.start, each.end, offset, frame, process, identity)
                 add_thread(builder, sampled)
+        tell_few(builder, sum(len(each.time) for each in samples))
         if profile.meta.product == _PYTHON:
             builder.quality.note(NO_FOLDERS, Effect.NOTED, _WITHOUT_FOLDERS)
         if cut:

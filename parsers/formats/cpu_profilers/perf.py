@@ -31,6 +31,7 @@ from parsers.stacks.timeline import (
     frame_name,
     sample_ends,
     set_aside,
+    tell_few,
     usual_distance,
 )
 
@@ -161,7 +162,7 @@ class PerfScript(Parser):
     files = "output of perf script"
     suffixes = (".txt", ".perf")
     priority = 49
-    version = 4
+    version = 5
 
     def recognises(self, source: Source) -> bool:
         lines = source.head.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]
@@ -185,6 +186,7 @@ class PerfScript(Parser):
                 source.path, "These samples contain no stacks.", "Record them with stacks: perf record -g."
             )
         set_aside(builder, "lines that are not part of a sample", wrong)
+        tell_few(builder, sum(len(each.time) for each in threads.values()))
         if not any(each.is_timed for each in threads.values()):
             builder.quality.note("counted", Effect.NOTED, COUNTED)
         usual = usual_distance(np.array(each.time, np.int64) for each in threads.values())

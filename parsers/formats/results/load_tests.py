@@ -233,6 +233,8 @@ def _latencies(test: dict[str, Any]) -> dict[str, dict[str, float | None]]:
 
 def _load(test: dict[str, Any]) -> LoadTest | None:
     latencies = _latencies(test)
+    if latencies.get("itl", {}).get("avg") == 0:  # the whole answer came at once: the test did not stream
+        return None
     whole = next((middle for name in _WHOLE_REQUEST if (middle := _middle(latencies.get(name)))), 0.0)
     token = _middle(latencies.get("tpot")) or _middle(latencies.get("itl"))
     return _of_tokens(

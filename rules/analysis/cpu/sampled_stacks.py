@@ -18,7 +18,7 @@ from parsers.model.names.source_files import (
     is_own_frame,
     programs_packages,
 )
-from parsers.model.quality import OF_OPERATORS
+from parsers.model.quality import FEW_SAMPLES, OF_OPERATORS
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.names.waits import spins, waits_for_others
 from rules.analysis.stretches.program_frames import program_script
@@ -58,7 +58,8 @@ class OwnTime:
     ``foreign`` are the functions of libraries and the system that hold the part without any own frame; ``libraries``
     those that are innermost below own ones, whichever these are. ``spinning_ns`` is time of threads that wait without
     sleeping, ``importing_ns`` that of importing modules, without functions that these call meanwhile.
-    ``of_operators`` says that it is the time of PyTorch's operators, on the CPU or on the GPU.
+    ``of_operators`` says that it is the time of PyTorch's operators, on the CPU or on the GPU; ``few`` is the number of
+    samples where that is too small for shares of the time, else 0.
     """
 
     sampled_ns: int
@@ -69,6 +70,7 @@ class OwnTime:
     spinning_ns: int = 0
     importing_ns: int = 0
     of_operators: bool = False
+    few: int = 0
 
     @property
     def without_helpers_ns(self) -> int:
@@ -147,9 +149,17 @@ def own_time(trace: Trace) -> OwnTime:
             inner[innermost] += ns
     libraries = _frames(trace, {(name, name): ns for name, ns in inner.items()}, longest)
     spinning = _spinning_ns(trace, events)
-    operators = any(each.kind == OF_OPERATORS for each in trace.quality.notes)
+    notes = {each.kind: each.count for each in trace.quality.notes}
     return OwnTime(
-        sum(spent.values()), sum(outside.values()), frames, foreign, libraries, spinning, importing, operators
+        sum(spent.values()),
+        sum(outside.values()),
+        frames,
+        foreign,
+        libraries,
+        spinning,
+        importing,
+        OF_OPERATORS in notes,
+        notes.get(FEW_SAMPLES, 0),
     )
 
 

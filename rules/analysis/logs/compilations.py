@@ -114,6 +114,12 @@ def broken_graphs(trace: Trace) -> tuple[BrokenGraph, ...]:
     return tuple(sorted(found, key=lambda each: -each.times))
 
 
+def failures(trace: Trace) -> tuple[str, ...]:
+    """Why compilations failed, of all logs in their order."""
+    tables = [table for table in trace.tables if table.title == COMPILATIONS_TITLE]
+    return tuple(text for table in tables for each in table.column("failed because") if (text := _text(each)))
+
+
 def compiling(trace: Trace) -> I64:
     """The compilations that have a duration, in table order."""
     events = _logged(trace)
