@@ -168,6 +168,29 @@ def test_what_one_call_of_a_module_launches_are_its_parts(name: str, thread: int
     assert program.counted() == [found]
 
 
+@pytest.mark.parametrize(
+    ("region", "calls", "kernels", "found"),
+    [
+        ("Optimizer.step#Mine", 1, ("mul_functor", "sqrt_functor", "addcdiv_functor"), 0),
+        ("Optimizer.step#Mine", 2, ("mul_functor", "sqrt_functor", "addcdiv_functor"), 20),
+        ("train", 1, ("mul_functor", "sqrt_functor", "addcdiv_functor"), 20),
+        ("Optimizer.step#LBFGS", 1, ("sgemm_nn", "sqrt_functor", "addcdiv_functor"), 20),
+    ],
+    ids=["one update", "two updates", "another region", "one that calls the model"],
+)
+def test_the_parameters_that_one_call_of_an_optimizer_updates_are_no_steps(
+    region: str, calls: int, kernels: tuple[str, ...], found: int
+) -> None:
+    program = Program()
+    for _ in range(calls):
+        begin = program.now
+        for _ in range(20 // calls):
+            program.run(*kernels)
+            program.now += 30
+        program.trace.region(begin, program.now, region)
+    assert program.counted() == [found]
+
+
 @pytest.mark.parametrize(("threads", "found"), [(1, 16), (4, 0)])
 def test_requests_that_threads_serve_side_by_side_are_no_steps(threads: int, found: int) -> None:
     program = Program()

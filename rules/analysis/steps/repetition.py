@@ -189,7 +189,7 @@ def repetitions(trace: Trace, operations: I64) -> list[tuple[int, int]]:
         begins = _cut_at_longest_wait(trace, order, kinds, cycles)
         if not (
             _are_layers(trace, len(begins))
-            or _in_one_module(trace, order, begins)
+            or _in_one_call(trace, order, begins)
             or _on_streams_of_their_own(trace, order, begins)
         ):
             return _times(trace, order, *_rounds(trace, order, begins, cycles.length))
@@ -349,13 +349,21 @@ def _are_layers(trace: Trace, cycles: int) -> bool:
     return len(counts) > 1 and float(median_of(counts)) < MAJORITY * cycles
 
 
-def _in_one_module(trace: Trace, order: I64, begins: I64) -> bool:
-    """Whether one call of a module launches all cycles: then they are what the module is made of."""
+def _in_one_call(trace: Trace, order: I64, begins: I64) -> bool:
+    """Whether one call launches all cycles: then they are what a module is made of, or the parameters of an optimizer.
+
+    An optimizer that calls the model itself multiplies matrices.
+    """
     launch = trace.links.launch_of(order[begins])
     calls = trace.events.of_kind(EventKind.PYTHON)
+    calls = calls[named(trace, calls, _MODULE.search)]
+    if not named(trace, order, lambda name: classify(name).family in _VARIANTS[:3]).any():
+        regions = trace.events.of_kind(EventKind.REGION)
+        calls = np.append(
+            calls, regions[named(trace, regions, lambda name: name.startswith("Optimizer.step#"))]
+        )
     if (launch < 0).any() or not len(calls):
         return False
-    calls = calls[named(trace, calls, _MODULE.search)]
     start, end = trace.events.start, trace.events.end
     whole = calls[(start[calls] <= start[launch].min()) & (end[calls] >= end[launch].max())]
     mine = trace.lanes[trace.events.lane[launch[0]]]
