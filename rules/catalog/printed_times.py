@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from parsers.model import Trace
 from parsers.model.late import regex
-from parsers.model.names.kernels import kernel_name
+from parsers.model.names.kernels import distinct_names, kernel_name
 from parsers.model.names.source_files import frame_parts
 from parsers.model.results import TimeOf
 from parsers.model.units import duration, percent
@@ -236,7 +236,17 @@ def _headline(
         return f"Starting the GPU takes {duration(first.longest)}, {rest}"
     if main.of is TimeOf.CALLS and gpu is not None and first.ns > gpu.ns:
         return f"{name} takes {duration(first.ns)}, all of the GPU's work {duration(gpu.ns)}"
-    return f"{percent(first.share)} of {_WHOSE[main.of]} is in {name}"
+    forms = _forms_of(main, first)
+    several = f", as {len(forms)} template instances" if len(forms) > 1 else ""
+    return f"{percent(sum(row.share for row in forms))} of {_WHOSE[main.of]} is in {name}{several}"
+
+
+def _forms_of(main: Spent, first: Total) -> list[Total]:
+    """A row, and for a kernel the others that are made of the same function's template."""
+    if not _is_kernel(first.name):
+        return [first]
+    own = kernel_name(first.name)
+    return [row for row in main.rows if _is_kernel(row.name) and kernel_name(row.name) == own]
 
 
 def _leaves_out(main: Spent, first: Total) -> bool:
@@ -245,7 +255,9 @@ def _leaves_out(main: Spent, first: Total) -> bool:
 
 def _account(spent: Spent) -> str:
     named = [row for row in spent.rows if row.share >= MIN_NAMED][:MAX_NAMED] or list(spent.rows[:1])
-    told = listed([_told(row, spent.timed) for row in named])
+    kernels = [row.name for row in named if _is_kernel(row.name)]
+    apart = dict(zip(kernels, distinct_names(kernels), strict=True))
+    told = listed([_told(row, spent.timed, apart.get(row.name, "")) for row in named])
     whose = {
         TimeOf.GPU: "The GPU worked for",
         TimeOf.CPU: "The CPU worked for",
@@ -292,11 +304,11 @@ def _others_like_it(spent: tuple[Spent, ...]) -> list[str]:
     return [f"There are {tables:,} such tables; these figures are from the longest."] if tables > 1 else []
 
 
-def _told(row: Total, timed: bool) -> str:
+def _told(row: Total, timed: bool, name: str = "") -> str:
     calls = f", {row.calls:,.0f} calls" if row.calls > 1 else ", once" if row.calls == 1 else ""
     calls += f", {duration(row.longest)} of it in one" if row.is_one_call else ""
     time = f" ({duration(row.ns)}{calls})" if timed else ""
-    return f"{percent(row.share)} in {shortened(_named(row.name), 60)}{time}"
+    return f"{percent(row.share)} in {shortened(name or _named(row.name), 60)}{time}"
 
 
 def _in_title(name: str) -> str:
@@ -307,12 +319,17 @@ def _in_title(name: str) -> str:
 
 def _named(name: str) -> str:
     """Without the folders of a function's file, or a kernel's declaration; PyTorch's DataLoader by who loads."""
-    if name.startswith("void "):
+    if _is_kernel(name):
         return kernel_name(name)
     if LOADER.match(name):
         return "the DataLoader" if "SingleProcess" in name else "the wait for the DataLoader's workers"
     found = _WITH_FILE.fullmatch(name)
     return f"{found[1]} ({short_place(found[2])}:{found[3]})" if found else name
+
+
+def _is_kernel(name: str) -> bool:
+    """Whether this is how the compiler declares a kernel that it made of a template."""
+    return name.startswith("void ")
 
 
 def _line(main: Spent, first: Total) -> SourceLine | None:

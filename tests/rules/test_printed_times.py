@@ -406,3 +406,17 @@ def test_a_qualified_name_is_shortened_from_the_front(most: int, told: str) -> N
 
 def test_a_name_with_arguments_is_shortened_from_the_end() -> None:
     assert shortened("at::fill<int>(at::Tensor)", 12) == "at::fill<in…"
+
+
+def test_kernels_made_of_one_template_are_told_together_and_apart() -> None:
+    kernels = (
+        ("GPU activities", 40.0, 4000.0, "void product<8, float>(float*, int)"),
+        ("GPU activities", 35.0, 3500.0, "void product<16, float>(float*, int)"),
+        ("GPU activities", 25.0, 2500.0, "void add<float>(float*, int)"),
+    )
+    title, account = told(summary(*kernels))
+    assert title == "75 % of the GPU's time is in product, as 2 template instances"
+    assert "40 % in product <8>" in account
+    assert "35 % in product <16>" in account
+    title, _ = told(summary(*kernels[1:]))
+    assert title == "58 % of the GPU's time is in product"
