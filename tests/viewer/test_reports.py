@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import re
 import threading
 import xml.etree.ElementTree as ET
@@ -244,3 +245,15 @@ def test_the_picture_is_of_a_step_that_shows_the_problem(comparison: Comparison)
     assert shown_stretch(
         analysis, [Evidence(0, before_all_steps, before_all_steps + 1, "")]
     ) == shown_stretch(analysis)
+
+
+@pytest.mark.parametrize(("more", "printed"), [(0, 1), (1, 2)])
+def test_tables_of_ranks_that_read_the_same_are_printed_once(
+    more: int, printed: int, fixtures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = gzip.decompress((fixtures / "operators" / "execution_trace.json.gz").read_bytes())
+    other = whole.replace(b'aten::add_"', b'aten::sub_"') if more else whole
+    (tmp_path / "rank0.json").write_bytes(whole)
+    (tmp_path / "rank1.json").write_bytes(other)
+    assert main(["diagnose", str(tmp_path / "rank0.json"), str(tmp_path / "rank1.json")]) == 0
+    assert capsys.readouterr().out.count("Operators of the execution trace:") == printed

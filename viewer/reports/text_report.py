@@ -86,8 +86,10 @@ def as_text(
         )
     for limit in (text for text, count in shared_limits.items() if count > 1):
         lines += [*textwrap.wrap(f"Cannot tell: {limit}", WIDTH, subsequent_indent="  "), ""]
-    for table in trace.tables:
-        lines += table_text(table)
+    for table in dict.fromkeys(
+        tuple(table_text(each)) for each in trace.tables
+    ):  # those of ranks are often the same
+        lines += table
     lines += (
         tables_text(every_table(analysis), MAX_PRINTED)
         if all_tables
