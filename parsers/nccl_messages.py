@@ -65,6 +65,7 @@ class _Said:
     version: str = ""
     ranks: int = 0
     hosts: Counter[str] = field(default_factory=Counter)
+    hosts_of: defaultdict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
     links: defaultdict[_Link, set[tuple[str, str, str]]] = field(default_factory=lambda: defaultdict(set))
     started: set[tuple[str, int]] = field(default_factory=set)
     completed: set[tuple[str, int]] = field(default_factory=set)
@@ -85,14 +86,16 @@ class _Said:
             )
         elif (found := _COMMUNICATOR.search(said)) is not None:
             self.ranks = max(self.ranks, int(found["ranks"]))
-            (self.started if found["state"] == "START" else self.completed).add(
-                (found["id"], int(found["rank"]))
-            )
+            which = found["id"], int(found["rank"])
+            (self.started if found["state"] == "START" else self.completed).add(which)
+            if host:
+                self.hosts_of[which].add(host)
 
     @property
     def computers(self) -> int:
-        """How many computers, without names that were printed into other lines: "0node-a" and "de-a" of "node-a"."""
-        names = sorted(host[::-1] for host in self.hosts)  # what ends in a name stands behind it
+        """How many computers ranks are on, without names that were printed into other lines, as "0node-a"."""
+        of_ranks = {max(names, key=lambda name: self.hosts[name]) for names in self.hosts_of.values()}
+        names = sorted(host[::-1] for host in of_ranks or self.hosts)  # what ends in a name stands behind it
         torn: set[str] = set()
         for place, name in enumerate(names, 1):
             while place < len(names) and names[place].startswith(name):

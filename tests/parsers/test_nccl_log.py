@@ -113,22 +113,25 @@ def test_a_number_that_was_printed_before_a_name_makes_no_other_computer(
 
 
 @pytest.mark.parametrize(
-    ("torn", "times", "computers"),
+    ("torn", "said", "computers"),
     [
-        ("cdnode-a", 1, "1 computer"),  # printed behind the beginning of another line
-        ("de-a", 1, "1 computer"),  # the end of its name alone
-        ("bnode-a", 9, "2 computers"),  # as often as the other one
+        (
+            "ndde-a",
+            "Bootstrap : Using eth0",
+            "1 computer",
+        ),  # the beginning of one name and the end of another
+        ("ndde-a", COMMUNICATOR.format(0, "START"), "1 computer"),  # of a rank that is known to be elsewhere
+        ("cdnode-a", COMMUNICATOR.format(9, "COMPLETE"), "1 computer"),
+        ("node-b", COMMUNICATOR.format(9, "COMPLETE"), "2 computers"),
     ],
 )
 def test_a_name_that_was_printed_into_another_line_makes_no_other_computer(
-    torn: str, times: int, computers: str, tmp_path: Path
+    torn: str, said: str, computers: str, tmp_path: Path
 ) -> None:
     done = "".join(line(COMMUNICATOR.format(rank, "COMPLETE"), host="node-a") for rank in range(9))
-    pieces = line("Bootstrap : Using eth0", host=torn) * times
-    (table,) = opened(
-        tmp_path, done + pieces + line("Channel 00/0 : 0[0] -> 1[1] via P2P/IPC", host="node-a")
-    ).tables
-    assert table.title.endswith(f" on {computers}: GPU to GPU (P2P)")
+    text = done + line(said, host=torn) + line("Channel 00/0 : 0[0] -> 1[1] via P2P/IPC", host="node-a")
+    tables = opened(tmp_path, text).tables
+    assert tables[-1].title.endswith(f" on {computers}: GPU to GPU (P2P)")
 
 
 def test_a_collective_that_timed_out_is_said_first(tmp_path: Path) -> None:

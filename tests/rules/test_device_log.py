@@ -65,3 +65,21 @@ def test_a_log_says_how_much_of_the_memory_was_in_use(tmp_path: Path) -> None:
     )
     trace = open_trace([path])
     assert "at most 11.1 GB of its 11.8 GB of memory in use" in verdict(Analysis(trace), diagnose(trace))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        ([0], "A single moment of 2 GPUs without a timeline"),
+        ([0, 1], "A log of 2 GPUs without a timeline, busy 40 % of the time"),
+        ([0, 90], "A few moments of 2 GPUs without a timeline"),
+    ],
+)
+def test_several_gpus_are_told_by_how_long_they_were_seen(
+    seconds: list[int], told: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "gpu.csv"
+    rows = [f"{1_740_565_077 + second}.5,{gpu},40,4851\n" for second in seconds for gpu in (0, 1)]
+    path.write_text("timestamp,gpu_id,gpu_util(%),memory_used(MB)\n" + "".join(rows))
+    trace = open_trace([path])
+    assert verdict(Analysis(trace), diagnose(trace)) == told

@@ -100,6 +100,8 @@ def log_summary(trace: Trace) -> str:
     kind = logs[0].gpu.partition(" ")[0]
     if any(log.is_rare for log in logs):
         return f"A few moments of {len(logs)} {kind}s without a timeline"
+    if not any(log.length_ns for log in logs):
+        return f"A single moment of {len(logs)} {kind}s without a timeline"
     busy = f", busy {least}{'' if least == most else f' to {most}'} of the time" if loads else ""
     return f"A log of {len(logs)} {kind}s without a timeline{busy}"
 
