@@ -276,7 +276,7 @@ def add_operations(table: CsvTable, builder: TraceBuilder, path: Path, how_to_se
     texts, name = table.texts("name")
     works = np.array([_NO_WORK.match(text) is None for text in texts], bool)[name]
     for kind, reason, left_out in (
-        ("no-work", "a row is of page faults, which are no work of the GPU", ~works),
+        ("no-work", "a row is of page faults or thrashing, which are no work of the GPU", ~works),
         ("no-time", "a row has no start or no duration", works & ~timed),
     ):
         builder.quality.note(kind, Effect.QUARANTINED, reason, "", int(np.count_nonzero(left_out)))
