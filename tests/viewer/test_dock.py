@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -15,11 +16,12 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
-from parsers.model import EventKind, Trace
+from parsers.model import EventKind, Trace, TraceError
 from parsers.model.catalogs import loading
+from rules.fixes.plan import Plan
 from viewer.appearance import theme
 from viewer.desktop.jobs import Jobs
-from viewer.documents.document import Document
+from viewer.documents.document import Document, Stage
 from viewer.panels import panel
 from viewer.panels.dock import PADDING, TIGHT
 from viewer.panels.panel import Panel, tabs
@@ -44,6 +46,49 @@ def wait_until_complete(qtbot: QtBot, window: MainWindow) -> None:
     wait_until_ready(qtbot, window)
     qtbot.waitUntil(lambda: window.document.plan is not None)
     wait_until_laid_out(qtbot, window.timeline, window.panels_dock)
+
+
+@pytest.mark.parametrize("another", [False, True])
+def test_tabs_and_fixes_come_once_for_all_that_is_found_out(
+    make_window: Callable[..., MainWindow],
+    qtbot: QtBot,
+    trace: Trace,
+    monkeypatch: pytest.MonkeyPatch,
+    another: bool,
+) -> None:
+    window = make_window(shows=training_run() if another else None)
+    if another:
+        wait_until_complete(qtbot, window)
+    qtbot.waitUntil(lambda: len(window.panels.panels) == number_of_tabs())
+    wait_until_laid_out(qtbot, window)
+    brought: list[Stage] = []
+    plans: list[Plan | None] = []
+    update = window.panels.update_tabs
+
+    def counted(prefer: str = "") -> None:
+        brought.append(window.document.stage)
+        update(prefer)
+
+    monkeypatch.setattr(window.panels, "update_tabs", counted)
+    window.what_if.plan_changed.connect(lambda: plans.append(window.document.plan))
+    window.document.show(trace)
+    wait_until_complete(qtbot, window)
+    assert brought == [Stage.LOADING, Stage.ANALYSING, Stage.READY]
+    assert plans == ([None] if another else []) + [window.document.plan]
+
+
+def test_tabs_that_need_no_analysis_come_where_it_fails(
+    empty_window: MainWindow, qtbot: QtBot, trace: Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise TraceError(Path("run.json"), "no time is left")
+
+    monkeypatch.setattr("viewer.documents.document.analysis_of", fails)
+    empty_window.document.show(trace)
+    wait_until_ready(qtbot, empty_window)
+    assert empty_window.document.analysis is None
+    assert "Operators" in empty_window.panels.titles()
+    assert "Kernels" not in empty_window.panels.titles()
 
 
 def test_a_new_tab_is_one_class(

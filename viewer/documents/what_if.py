@@ -34,6 +34,7 @@ class WhatIf(QObject):
         self.document = document
         self.ticked: tuple[str, ...] = ()
         self.prediction: Prediction | None = None
+        self._told: Plan | None = None  # the plan that others know
         self._measured: dict[str, KeptTrial] = {}
         self._records: Mapping[str, FixRecord] = {}
         document.plan_changed.connect(lambda _: self._start_anew())
@@ -47,7 +48,10 @@ class WhatIf(QObject):
         return self.document.plan
 
     def _start_anew(self) -> None:
-        self.ticked = ()
+        """When there is another plan, or none any more."""
+        if self.plan is self._told:
+            return
+        self._told, self.ticked = self.plan, ()
         self._take(None)
         self.plan_changed.emit()
 

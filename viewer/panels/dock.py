@@ -94,7 +94,8 @@ class BottomPanels(QWidget):
         document.trace_changed.connect(lambda _: self._complete())
         document.trace_changed.connect(lambda _: self.filter.clear())
         document.analysis_changed.connect(lambda _: self.update_tabs(prefer="Kernels"))
-        document.stage_changed.connect(lambda stage: self.update_tabs() if stage is Stage.READY else None)
+        document.stage_changed.connect(self._on_stage)
+        document.plan_changed.connect(lambda _: self.update_tabs())
         self._on_current()
         QTimer.singleShot(0, self, self._make_one)
 
@@ -129,6 +130,11 @@ class BottomPanels(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._on_current()
+
+    def _on_stage(self, stage: Stage) -> None:
+        """Without an analysis the tabs that need none come when it is clear that there is none."""
+        if stage is Stage.READY and self._document.analysis is None:
+            self.update_tabs()
 
     def update_tabs(self, prefer: str = "") -> None:
         """Show the tabs that have data now; ``prefer`` becomes current unless something is selected."""

@@ -216,6 +216,7 @@ class MainWindow(QMainWindow):
         # the headline grows
         document.plan_changed.connect(self.docks.fit_height, Qt.ConnectionType.QueuedConnection)
         document.trace_changed.connect(lambda _: self._on_trace())
+        document.trace_changed.connect(lambda _: self._show_heading())
         document.diagnosis_changed.connect(self._on_diagnosis)
         document.recording_wanted.connect(self.acts.recording.record)
         document.ticket_wanted.connect(self.acts.export_ticket)
@@ -262,10 +263,14 @@ class MainWindow(QMainWindow):
             self.side.addTab(self.fixes, "What if")
         elif not self.fixes.has_data() and here >= 0:
             self.side.removeTab(here)
-        self.side.tabBar().setVisible(self.side.count() > 1)
-        self.diagnosis.heading.setVisible(self.side.count() == 1)
+        self._show_heading()
         self._keep_height()
-        self.panels.update_tabs()
+
+    def _show_heading(self) -> None:
+        """A tab says what a heading would."""
+        several = self.side.count() > 1
+        self.side.tabBar().setVisible(several)
+        self.diagnosis.heading.setVisible(not several)
 
     def _keep_arrangement(self) -> None:
         arrangement = self.timeline.arrangement() if self.document.trace is not None else {}

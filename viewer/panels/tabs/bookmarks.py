@@ -91,7 +91,8 @@ class BookmarksPanel(Panel):
         if trace is not None and self.session is None and self.document.paths:
             self.use(self._session_of(self.document.paths))
         elif trace is None:
-            self.bookmarks, self._shown = [], (None, [])
+            self._shown = (None, [])
+            self._keep([])
 
     def _session_of(self, paths: Sequence[Path]) -> Session:
         """The user's own, unless it holds no notes and somebody put one with notes beside the recording."""
@@ -118,17 +119,22 @@ class BookmarksPanel(Panel):
         self._read()
 
     def _read(self) -> None:
+        marks: list[Bookmark] = []
         try:
-            self.bookmarks = self.session.bookmarks() if self.session is not None else []
+            marks = self.session.bookmarks() if self.session is not None else []
             if self.session is not None and self.session.left_out:
                 self.failed.emit(
                     f"{self.session.left_out:,} rows of {self.session.path.name} are not bookmarks."
                 )
         except SessionError as error:
-            self.bookmarks = []
             self.failed.emit(str(error))
-        self.changed.emit()
+        self._keep(marks)
         self.invalidate()
+
+    def _keep(self, marks: list[Bookmark]) -> None:
+        if marks != self.bookmarks:
+            self.bookmarks = marks
+            self.changed.emit()
 
     def refresh(self) -> None:
         """Fill the table, unless it shows these bookmarks of this trace: a note may be being typed into it."""
