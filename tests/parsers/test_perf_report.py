@@ -52,3 +52,22 @@ def test_each_event_is_a_table_and_clocks_have_times(tmp_path: Path) -> None:
 def test_other_comments_are_no_report(tmp_path: Path) -> None:
     with pytest.raises(UnknownFormat):
         opened(tmp_path, "# Overhead of the tool\n# ........\n 12.50%  solve\n")
+
+
+def test_a_report_of_perf_has_readable_names(tmp_path: Path) -> None:
+    text = "# Overhead  Symbol                  \n# ........  ........................\n#\n"
+    (table,) = opened(
+        tmp_path, text + "    62.00%  [.] _RNvNtC4demo3cpu4step\n    38.00%  [.] memcpy\n"
+    ).tables
+    assert table.column("Symbol") == ("demo::cpu::step", "memcpy")
+
+
+def test_a_report_of_perf_names_the_binary_where_it_has_no_symbols(tmp_path: Path) -> None:
+    text = (
+        "# Overhead  Shared Object  Symbol                  \n# ........  .............  ........................\n#\n"
+        "    52.00%  libgomp.so.1   [.] 0x000000000001fefe\n"
+        "    38.00%  [unknown]      [.] 0x0000000000000011\n"
+        "    10.00%  app            [.] step\n"
+    )
+    (table,) = opened(tmp_path, text).tables
+    assert table.column("Symbol") == ("libgomp.so.1", "0x0000000000000011", "step")

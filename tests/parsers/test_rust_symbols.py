@@ -56,11 +56,3 @@ def test_samples_of_every_kind_have_readable_names(tmp_path: Path) -> None:
     assert calls(opened(tmp_path, perf))[0][0] == "<u8 as core::clone::Clone>::clone (/home/me/app)"
     stacks = f"main;{symbol} 1\n"
     assert calls(opened(tmp_path, stacks))[-1][0] == "<u8 as core::clone::Clone>::clone"
-
-
-def test_a_report_of_perf_has_readable_names(tmp_path: Path) -> None:
-    text = "# Overhead  Symbol                  \n# ........  ........................\n#\n"
-    (table,) = opened(
-        tmp_path, text + "    62.00%  [.] _RNvNtC4demo3cpu4step\n    38.00%  [.] memcpy\n"
-    ).tables
-    assert table.column("Symbol") == ("demo::cpu::step", "memcpy")

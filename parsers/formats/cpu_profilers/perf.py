@@ -18,7 +18,7 @@ from parsers.model import Effect, Malformed, Progress, ResultColumn, ResultTable
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass, regex
 from parsers.model.names.mangled import readable_symbol
-from parsers.model.names.source_files import KERNEL_FRAME
+from parsers.model.names.source_files import KERNEL_FRAME, is_address
 from parsers.model.results import Cell, TimeOf, Totals
 from parsers.printed_profile import read_profile
 from parsers.stacks.timeline import (
@@ -35,6 +35,7 @@ from parsers.stacks.timeline import (
     usual_distance,
 )
 
+_UNKNOWN = "[unknown]"  # binary
 _HEADER = regex(r"# +(?:Children +Self|Overhead) .*\bSymbol\b", re.MULTILINE)
 _REPORTED = regex(r"\s{1,8}\d{1,3}\.\d\d%\s")
 _EVENT = regex(r"# Samples: \S+\s+of event '([\w-]{1,80})")
@@ -54,7 +55,7 @@ class PerfReport(Parser):
     files = "output of perf report --stdio"
     suffixes = (".txt",)
     priority = 59
-    version = 2
+    version = 3
 
     def recognises(self, source: Source) -> bool:
         return b"Symbol" in source.head and _HEADER.search(source.head.decode("latin-1")) is not None
@@ -105,12 +106,16 @@ def _rows(
     own = next((at for at, name in enumerate(names) if name in ("Overhead", "Self")), None)
     if own is None or "Symbol" not in names:
         return [], ()
+    symbol = names.index("Symbol")
+    binary = next((at for at, name in enumerate(names) if name == "Shared Object"), None)
     titles = [(name, "%" if name in _SHARES else "") for name in names]
     rows: list[tuple[Cell, ...]] = []
     for line in below[1:]:
         if not _REPORTED.match(line):
             continue
         cells = [_cell(line[place].strip(), unit) for place, (_, unit) in zip(places, titles, strict=True)]
+        if binary is not None and cells[binary] != _UNKNOWN and is_address(str(cells[symbol])):
+            cells[symbol] = cells[binary]  # what has no symbols is told by where it is
         share = cells[own]
         time = (share / 100.0 * ns,) if ns and isinstance(share, float) else ()
         rows.append((*cells, *time))
