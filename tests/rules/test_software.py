@@ -49,6 +49,20 @@ def test_software_is_recognised_by_its_names(names: list[str], software: tuple[s
     assert software_of(named(*names).build()) == software
 
 
+@pytest.mark.parametrize(
+    ("imports_us", "software"),
+    [(100, ("PyTorch",)), (960, ("JAX", "PyTorch"))],
+    ids=["at first", "all the time"],
+)
+def test_software_that_is_only_imported_did_not_run(imports_us: float, software: tuple[str, ...]) -> None:
+    trace = TinyTrace()
+    trace.frame(0, 1_000, "train.py(3): <module>")
+    trace.frame(0, imports_us, "<frozen importlib._bootstrap>(1360): _find_and_load")
+    trace.frame(1, imports_us - 1, "/usr/lib/site-packages/jax/_src/pjit.py(295): _cpp_pjit")
+    trace.frame(970, 990, "/usr/lib/site-packages/torch/optim/adam.py(12): step")
+    assert software_of(trace.build()) == software
+
+
 def test_software_that_is_only_mentioned_did_not_run() -> None:
     trace = named("aten::mm")
     trace.builder.string("FSDP::pre_forward (blocks.1)")

@@ -5,9 +5,16 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from parsers.model import Trace, derived
+import numpy as np
+
+from parsers.model import BOOL, Trace, derived
+from parsers.model.arrays import distinct_values
 from parsers.model.late import regex
-from parsers.model.names.per_name import distinct
+from parsers.model.names.per_name import distinct, named
+from parsers.model.names.source_files import IMPORTER
+from rules.analysis.arithmetic.ascending_search import last_not_after
+from rules.analysis.arithmetic.intervals import length, union
+from rules.terms import NEARLY_ALL
 
 # In the order in which they are told: what the user started first, what it stands on after that.
 _SIGNS = (
@@ -31,7 +38,7 @@ _SIGNS = (
     ("TensorFlow", r"\btensorflow(::|[/\\])|^tf\.|^ExecutorState::Process"),
     ("CuPy", r"^cupy_|cupy_backends"),
     ("RAPIDS", r"\b(cudf|cuml|cugraph|rmm)(::|[/\\])"),
-    ("PyTorch", r"^aten::|\bat::native::|^torch[/\\]|^autograd::engine"),
+    ("PyTorch", r"^aten::|\bat::native::|(^|-packages[/\\])torch[/\\]|^autograd::engine"),
     ("llama.cpp", r"\bggml_|\bmul_mat_(vec_)?q\b|\bk_get_rows(_float)?\b"),
     ("Julia", r"^julia_|\b(Cu|ROC)DeviceArray\b"),
     ("OpenMP offloading", r"^__omp_offloading|^nvkernel_"),
@@ -84,5 +91,22 @@ def is_compiled(trace: Trace) -> bool:
 
 @derived
 def names_that_ran(trace: Trace) -> tuple[str, ...]:
-    """The names of events: a table of strings also holds what was only mentioned."""
-    return tuple(trace.strings[name] for name in distinct(trace.events.name).tolist())
+    """The names of events: a table of strings also holds what was only mentioned, and so does importing modules."""
+    ran = trace.events.name
+    if any(IMPORTER in name for name in trace.strings):
+        ran = ran[~_while_importing(trace)]
+    return tuple(trace.strings[name] for name in distinct(ran).tolist())
+
+
+def _while_importing(trace: Trace) -> BOOL:
+    """Which events lie inside a frame of Python's importer; none of a thread that does all of its work there."""
+    table = trace.events
+    imports = np.flatnonzero(named(trace, np.arange(len(table)), lambda name: IMPORTER in name))
+    found = np.zeros(len(table), bool)
+    for lane in distinct_values(table.lane[imports]).tolist():
+        importing = union(*table.spans(imports[table.lane[imports] == lane]))
+        mine = np.flatnonzero(table.lane == lane)
+        if length(importing) < NEARLY_ALL * length(union(*table.spans(mine))):
+            place = last_not_after(importing[0], table.start[mine])
+            found[mine] = (place >= 0) & (table.start[mine] < importing[1][np.maximum(place, 0)])
+    return found
