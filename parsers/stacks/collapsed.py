@@ -24,6 +24,7 @@ from parsers.stacks.timeline import (
     allow_threads,
     frame_name,
     is_counted,
+    samples_in,
     set_aside,
     stacks_of,
     tell_few,
@@ -55,11 +56,11 @@ def trace_of_stacks(source: Source, wrote: tuple[str, str], data: bytes, progres
         builder.quality.note(OF_OPERATORS, Effect.NOTED, OPERATORS)
         unit = OPERATORS_NS
     else:
-        counted = is_counted(count for _, counts in threads.values() for count in counts)
+        weights = [count for _, counts in threads.values() for count in counts]
+        counted = is_counted(weights)
         builder.quality.note("counted", Effect.NOTED, COUNTED if counted else WEIGHED)
         unit = COUNTED_NS if counted else WEIGHED_NS
-        if counted:
-            tell_few(builder, sum(sum(counts) for _, counts in threads.values()))
+        tell_few(builder, sum(weights) if counted else samples_in(weights))
     for name, (stacks, counts) in threads.items():
         offset, frame = stacks_of(stacks)
         edges = np.append(0, np.cumsum(np.array(counts, np.int64))) * unit

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from parsers.model import BOOL, F64, I32, I64, Effect, EventKind, Excessive, Lane, LaneKind
-from parsers.model.arrays import MAX_NUMBER, distinct_values, median_of
+from parsers.model import BOOL, I32, I64, Effect, EventKind, Excessive, Lane, LaneKind
+from parsers.model.arrays import MAX_NUMBER, median_of
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass
 from parsers.model.quality import FEW_SAMPLES, MIN_SAMPLES
@@ -156,17 +156,15 @@ def is_counted(weights: Iterable[float]) -> bool:
     """Whether the weights of stacks, whose unit is not stated, can be numbers of samples."""
     every = np.array(list(weights), np.float64)
     is_often = len(every) >= _FEW_STACKS and float(median_of(every)) > _OFTEN
-    return not is_often and float(every.sum()) <= _MAX_COUNTED and not _are_periods(every)
+    return not is_often and float(every.sum()) <= _MAX_COUNTED and not samples_in(every)
 
 
-def _are_periods(weights: F64) -> bool:
-    """Whether the weights of several stacks are multiples of a large number, as where each sample weighs as much."""
-    whole = weights.astype(np.int64)
-    return (
-        len(distinct_values(whole)) > 1
-        and bool((whole == weights).all())
-        and int(np.gcd.reduce(whole)) >= _PERIOD
-    )
+def samples_in(weights: Iterable[float]) -> int:
+    """How many samples stacks hold whose weights are multiples of what one stands for, as cycles are; 0 for others."""
+    every = np.array(list(weights), np.float64)
+    whole = every.astype(np.int64)
+    period = int(np.gcd.reduce(whole)) if len(every) > 1 and bool((whole == every).all()) else 0
+    return int(whole.sum()) // period if period >= _PERIOD else 0
 
 
 def tell_few(builder: TraceBuilder, samples: int) -> None:

@@ -137,6 +137,17 @@ def test_a_few_samples_tell_nothing_of_the_time(samples: int, title: str, tmp_pa
     assert ("Record for longer" in " ".join(finding.remedy.advice)) is (samples < 10)
 
 
+@pytest.mark.parametrize(("times", "few"), [(2, True), (3, False)])
+def test_weights_of_equal_samples_tell_how_many_there_are(times: int, few: bool, tmp_path: Path) -> None:
+    stacks = "".join(
+        f"main (a.py:1);step{number} (a.py:{number}) {times * 1_000_003}\n" for number in range(3)
+    )
+    title = found(opened(tmp_path, f"{stacks}main (a.py:1);load (a.py:9) 1000003\n")).title
+    assert (
+        title == f"Only {3 * times + 1} samples were taken, too few to tell where the CPU's time goes"
+    ) is few
+
+
 @pytest.mark.parametrize(("count", "told"), [(50, True), (49, False)])
 def test_a_binary_without_symbols_is_named_where_most_time_is_in_it(
     count: int, told: bool, tmp_path: Path

@@ -33,7 +33,7 @@ class FlameGraph(Parser):
     files = "flame graphs as SVG (py-spy record, perf)"
     suffixes = (".svg",)
     priority = 64
-    version = 5
+    version = 6
 
     def recognises(self, source: Source) -> bool:
         return _BEGINS.match(source.head) is not None and any(each in source.head for each in _SAYS)
@@ -102,7 +102,7 @@ class CollapsedStacks(Parser):
     files = "collapsed stacks (py-spy record -f raw, python -m profiling.sampling --collapsed, PyTorch's export_stacks)"
     suffixes = (".txt", ".folded", ".collapsed", ".raw")
     priority = 70
-    version = 8
+    version = 9
 
     def recognises(self, source: Source) -> bool:
         lines = source.head.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]

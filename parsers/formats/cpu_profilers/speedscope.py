@@ -151,7 +151,7 @@ class Speedscope(Parser):
     files = "speedscope JSON (py-spy record -f speedscope)"
     suffixes = (".json", ".speedscope")
     priority = 47
-    version = 4
+    version = 5
 
     def recognises(self, source: Source) -> bool:
         head = source.head
