@@ -110,7 +110,8 @@ optimizer = torch.optim.AdamW(parameters, fused=True)
         "Give every item the same shape: keep the best 100 of each instead of those above a threshold, and mask "
         "the rest.",
         for_pytorch(
-            "torch.vmap, batched operators (topk, gather, bmm) and one big table replace such loops."
+            "torch.vmap, batched operators (topk, gather, bmm), cumsum or cumprod for a running sum or product, and "
+            "one big table replace such loops."
         ),
         code=for_pytorch("""best, index = scores.topk(100, dim=1)               # every item at once, one shape
 boxes = boxes.gather(1, index[..., None].expand(-1, -1, 4))

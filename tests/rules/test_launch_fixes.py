@@ -85,23 +85,29 @@ def test_the_rounds_of_a_program_that_is_no_python_may_go_through_time() -> None
     assert "join-loop" not in made(python=False)
 
 
+_POINTWISE = "vectorized_elementwise_kernel<1>", "vectorized_elementwise_kernel<2>", "mul_kernel"
+
+
 @pytest.mark.parametrize(
-    ("names", "tensors"),
+    ("names", "backward", "tensors"),
     [
-        (("Sqrt_Sqrt", "Axpy_Axpy", "aclnnAddcdiv_AddcdivAiCore_Addcdiv"), True),
-        (("Sqrt_Sqrt", "Axpy_Axpy", "RealDiv_RealDiv"), False),
-        (("vectorized_elementwise_kernel<1>", "vectorized_elementwise_kernel<2>", "mul_kernel"), True),
+        (("Sqrt_Sqrt", "Axpy_Axpy", "aclnnAddcdiv_AddcdivAiCore_Addcdiv"), False, True),
+        (("Sqrt_Sqrt", "Axpy_Axpy", "RealDiv_RealDiv"), False, False),
+        (_POINTWISE, False, True),
+        (_POINTWISE, True, False),
     ],
-    ids=["of an optimizer", "of kernels nobody knows", "of pointwise kernels"],
+    ids=["of an optimizer", "of kernels nobody knows", "of pointwise kernels", "in a backward pass"],
 )
 def test_a_loop_over_the_parameters_of_an_optimizer_is_none_over_items(
-    names: tuple[str, ...], tensors: bool
+    names: tuple[str, ...], backward: bool, tensors: bool
 ) -> None:
     def body(trace: TinyTrace, _: int) -> None:
         for each in range(10):
             for place, name in enumerate(names):
                 trace.kernels(10 + (3 * each + place) * 60, 1, 5, 60, name)
         trace.kernels(10 + 30 * 60, 1, 5, 60, "last_kernel")
+        if backward:
+            trace.op(5, 10 + 30 * 60 - 1, "autograd::engine::evaluate_function: SelectBackward0")
 
     (joined,) = (each for each in plan_of_body(body).promises if each.proposal.fix == "join-loop")
     title = str(joined.proposal.title)

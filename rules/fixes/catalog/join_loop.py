@@ -16,7 +16,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
 from rules.analysis.names.host_language import is_python
 from rules.findings.category import Category
-from rules.fixes.backward import backward_of
+from rules.fixes.backward import autograd_functions, backward_of
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import (
     LOOKS_FOR_ROWS,
@@ -133,8 +133,10 @@ def _proposal(
     name = analysis.trace.events.name[device.event[later[device.launch]]]
     pointwise = of_kinds(analysis.family_of_string[name], Family.ELEMENTWISE, Family.COPY_CAST).all()
     strings = analysis.trace.strings
-    tensors = bool(pointwise) or any(
-        _UPDATES.search(strings[each]) for each in distinct_values(name).tolist()
+    backward = _backward(analysis, replay, loops)
+    # what has gradients is no update of parameters or averages
+    tensors = not (backward | (autograd_functions(analysis) >= 0) & later).any() and (
+        bool(pointwise) or any(_UPDATES.search(strings[each]) for each in distinct_values(name).tolist())
     )
     categories = [Category.LAUNCH_BOUND]
     if waits.any():
@@ -148,9 +150,7 @@ def _proposal(
     else:
         items, loop = f"{most} items", f"a loop of {most} iterations"
     what = "Update all tensors together" if tensors else f"Process {items} at once"
-    low, expected, high = _changes(
-        analysis, replay, loops, reading, later | _backward(analysis, replay, loops)
-    )
+    low, expected, high = _changes(analysis, replay, loops, reading, later | backward)
     place = place_of(analysis, later.astype(np.float64))
     where = f" in {place}" if place else ""
     return Proposal(
