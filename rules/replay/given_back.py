@@ -22,8 +22,7 @@ def given_back_beside(analysis: Analysis, long: BOOL) -> BOOL:
     because memory ran full, does not count.
     """
     host = replay_of(analysis).host
-    allocates = np.asarray(host.call == Call.ALLOCATE)
-    frees = allocates & named(analysis.trace, host.event, lambda name: "Free" in name)
+    allocates, frees = _allocating(analysis)
     # a run of calls that free, one directly behind the other, and whether a long time is before or behind it
     same = host.thread[1:] == host.thread[:-1]
     begins = frees & ~(np.append(False, frees[:-1]) & np.append(False, same))
@@ -36,3 +35,20 @@ def given_back_beside(analysis: Analysis, long: BOOL) -> BOOL:
     if counted < max(MIN_FREED * np.count_nonzero(long), 1) or counted < MAJORITY * frees.sum():
         return np.zeros(len(host), bool)
     return allocates
+
+
+def empties_cache(analysis: Analysis) -> bool:
+    """Whether a program gives memory back by itself, which its operators then allocate anew."""
+    allocates, frees = _allocating(analysis)
+    outside = surroundings_of(analysis).whole_operator < 0
+    return bool(
+        np.count_nonzero(frees & outside) > MAJORITY * np.count_nonzero(frees)
+        and np.count_nonzero(allocates & ~frees & ~outside) > MAJORITY * np.count_nonzero(allocates & ~frees)
+    )
+
+
+def _allocating(analysis: Analysis) -> tuple[BOOL, BOOL]:
+    """The calls that allocate and free memory, and those of them that free it."""
+    host = replay_of(analysis).host
+    allocates = np.asarray(host.call == Call.ALLOCATE)
+    return allocates, allocates & named(analysis.trace, host.event, lambda name: "Free" in name)

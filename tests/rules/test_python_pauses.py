@@ -166,37 +166,62 @@ def test_of_findings_about_the_same_time_the_narrower_one_comes_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("freed", "first", "inside", "batch", "told"),
+    ("freed", "first", "inside", "batch", "lasts", "told"),
     [
-        (2, False, False, False, True),
-        (2, True, False, False, True),
-        (1, False, False, False, False),
-        (2, False, True, False, False),
-        (2, True, False, True, False),
+        (2, False, False, False, 2_250, True),
+        (2, True, False, False, 2_250, True),
+        (1, False, False, False, 2_250, False),
+        (2, False, True, False, 2_250, False),
+        (2, True, False, True, 2_250, False),
+        (2, False, False, False, 1_900, False),
     ],
-    ids=["behind it", "before it", "one call alone", "inside of an operator", "work that makes a batch"],
+    ids=[
+        "behind it",
+        "before it",
+        "one call alone",
+        "inside of an operator",
+        "work that makes a batch",
+        "too short for a collection",
+    ],
 )
 @pytest.mark.parametrize("operator", ["aten::linear", "thrust::fill"])
 def test_unnamed_work_beside_freeing_is_most_likely_a_collection_of_pytorch(
-    freed: int, first: bool, inside: bool, batch: bool, told: bool, operator: str
+    freed: int, first: bool, inside: bool, batch: bool, lasts: int, told: bool, operator: str
 ) -> None:
-    """Without stacks nobody says what runs for 900 us right before the program gives memory back, or behind it."""
+    """Without stacks nobody says what runs that long right before the program gives memory back, or behind it."""
 
     def body(trace: TinyTrace, _: int) -> None:
         trace.op(5, 30, operator)
         trace.kernels(10, 15, 20, 40)
-        begin = 620 if first else 1_520
+        begin = 620 if first else 620 + lasts
         for place in range(freed):
             trace.call(begin + place * 25, begin + place * 25 + 20, "cudaFree")
         if inside:
             trace.op(begin - 5, begin + 60, operator)
         if batch:
-            trace.copy(1_630, 1_680, "HtoD", 1_600, bytes=1_000_000)
-        trace.kernels(1_700, 15, 20, 40)
+            trace.copy(lasts + 730, lasts + 780, "HtoD", lasts + 700, bytes=1_000_000)
+        trace.kernels(lasts + 800, 15, 20, 40)
 
-    plan = plan_of_body(body, length=2_400)
+    plan = plan_of_body(body, length=lasts + 1_500)
     promise = next(each for each in plan.promises if each.proposal.fix == "move-host-phase")
     told &= operator.startswith("aten")
     said = f" of CPU work in a step, and {freed} calls that allocate or free memory"
     assert ("most likely gc.collect()" in promise.proposal.title) is told
     assert not told or (said in promise.proposal.title and Category.ALLOCATOR in promise.proposal.categories)
+
+
+@pytest.mark.parametrize(("inside", "empties"), [(4, True), (6, False)])
+def test_memory_that_is_freed_outside_of_operators_was_given_back(inside: int, empties: bool) -> None:
+    """Ten operators allocate; of ten calls that free it, so many are made inside of them."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        for place in range(10):
+            at = 10 + place * 100
+            trace.operation(at + 6, at + 12, "void some_kernel", at)
+            trace.op(at + 6, at + 75, "aten::empty")
+            trace.call(at + 10, at + 50, "cudaMalloc")
+            freed = at + 55 if place < inside else at + 80
+            trace.call(freed, freed + 15, "cudaFree")
+
+    (kept,) = [each for each in plan_of_body(body, length=1020).promises if each.id.startswith("keep-memory")]
+    assert ("torch.cuda.empty_cache()" in kept.proposal.title) is empties

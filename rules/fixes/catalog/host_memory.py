@@ -11,12 +11,13 @@ from parsers.model.arrays import distinct_values
 from parsers.model.names.calls import Call
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
+from rules.analysis.names.host_language import Audience, program_of
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import less_host_time, most_per_step, per_step, together, without_waiting
 from rules.remedies.host_work import COLLECT_SELDOM
 from rules.remedies.memory import NEVER_GIVEN_BACK, kept_memory
-from rules.replay.given_back import given_back_beside
+from rules.replay.given_back import empties_cache, given_back_beside
 from rules.replay.replay import Replay, replay_of
 from rules.replay.surroundings import surroundings_of
 
@@ -103,7 +104,8 @@ class KeepMemory:
     explanation = """
 When it applies
     Steps call the driver to allocate or free memory: cudaMalloc, cudaFree, cudaHostAlloc. Memory that is given back
-    with each collection of garbage goes with that.
+    with each collection of garbage goes with that. Where PyTorch's operators allocate it and most of it is freed
+    outside of them, the program empties the cache.
 
 What is changed in the replay
     These calls are gone, and nothing waits for the GPU to free memory.
@@ -119,9 +121,12 @@ What makes it more or less
             return
         milliseconds = per_step(replay, float((replay.host.end - replay.host.start)[nodes].sum())) / 1e6
         often = per_step(replay, float(np.count_nonzero(nodes)))
+        what = "Reuse memory"
+        if empties_cache(analysis) and program_of(analysis.trace) is Audience.PYTORCH:
+            what = "Do not empty the cache of memory (torch.cuda.empty_cache())"
         yield Proposal(
             title=(
-                f"Reuse memory: {often:,.0f} calls {replay.in_step} allocate or free it, "
+                f"{what}: {often:,.0f} calls {replay.in_step} allocate or free it, "
                 f"{duration(milliseconds * 1e6)}"
             ),
             categories=(Category.ALLOCATOR,),

@@ -123,6 +123,8 @@ RARELY = 0.7  # of the steps have the work: of more, a missing one may be cut or
 OF_SEVERAL = 1 / 3  # of what makes a batch and has no name: read, changed and put together are three
 # longer copies are a fault of their own where they take more time than the host's work
 LONG_COPY_NS = 1_000_000
+# a collection goes through all objects, more than 10 ns for each of some 200,000 of PyTorch's modules alone
+COLLECTION_NS = 2_000_000
 
 
 _WHEN = {"": "", AT_BEGIN: " at the beginning of a step", AT_END: " at the end of a step"}
@@ -158,9 +160,9 @@ What makes it more or less
     another batch. Unnamed work that makes a batch is usually several things: reading, changing and assembling; then at
     least a third of it is gone. Unnamed work on data from the GPU is usually two things where going through the data
     once, at 10 GB/s, takes a fifth to four fifths of it: then at least one of them is gone, with the copies or without
-    them. Unnamed work right beside most of the calls that free memory, outside of operators, is most likely a
-    collection of garbage: gc.collect() with torch.cuda.empty_cache(). These calls go with it. Of ranks that wait for
-    each other, one that does nearly all of the work holds up the others.
+    them. Unnamed work of 2 ms or more right beside most of the calls that free memory, outside of operators, is most
+    likely a collection of garbage: gc.collect() with torch.cuda.empty_cache(). These calls go with it. Of ranks that
+    wait for each other, one that does nearly all of the work holds up the others.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -220,7 +222,7 @@ def _proposal(
         categories.append(Category.COPY_D2H)
     elif (waits & stops).any():
         categories.append(Category.SYNCHRONIZATION)
-    memory = given_back_beside(analysis, nodes & (own > 0))
+    memory = given_back_beside(analysis, nodes & (own >= COLLECTION_NS))
     gives_back = (
         place is None and not prepares and _without_stacks_of_pytorch(analysis) and bool(memory.any())
     )
