@@ -33,6 +33,15 @@ for images, labels in loader:
     images = images.to("cuda", memory_format=torch.channels_last, non_blocking=True)
     loss = criterion(model(images), labels)"""),
 )
+FIXED_ALGORITHMS = remedy(
+    for_pytorch(
+        "Turn torch.backends.cudnn.benchmark off while shapes change: then the library chooses by a rule."
+    ),
+    "Or pad the shapes to a few, and run each of these once before it matters.",
+    code=for_pytorch("""torch.backends.cudnn.benchmark = False           # True pays where each batch has the same shape
+width = (images.shape[-1] + 63) // 64 * 64       # or: a few widths, each of which is tried once
+images = torch.nn.functional.pad(images, (0, width - images.shape[-1]))"""),
+)
 FUSED_ATTENTION = remedy(
     for_python(
         "Use torch.nn.functional.scaled_dot_product_attention: one fused kernel, no scores in memory."

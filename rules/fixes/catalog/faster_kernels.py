@@ -17,12 +17,24 @@ from rules.analysis.names.families import Family, is_product_with_a_vector
 from rules.analysis.names.host_language import is_python
 from rules.findings.category import Category
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix
-from rules.fixes.changes import durations_times, faster, per_step, share_of, together, total, without_calls
+from rules.fixes.changes import (
+    durations_times,
+    faster,
+    less_host_time,
+    per_step,
+    share_of,
+    together,
+    total,
+    without_calls,
+)
+from rules.fixes.forms.image_layout import turned_images
+from rules.fixes.forms.tried_algorithms import tried_algorithms
 from rules.kernels.gpu_peaks import HALF_THE_BYTES, peaks_of
 from rules.kernels.operator_roofs import MEMORY_ROOF
 from rules.kernels.slow_operators import NORMAL_SHARE, slow_operators
 from rules.remedies.kernels import (
     CHANNELS_LAST,
+    FIXED_ALGORITHMS,
     FUSED_ATTENTION,
     PAD_SHAPES,
     faster_operator,
@@ -162,7 +174,9 @@ class UseChannelsLast:
     switches = ("channels-last",)
     explanation = """
 When it applies
-    Kernels convert tensors between the two layouts of images.
+    Kernels convert tensors between the two layouts of images. So do copies that contiguous() makes inside convolutions,
+    of tensors with four or five dimensions, if others of the same sides are made outside of them: there a normalisation
+    or the program wants the other layout. Shapes must be recorded.
 
 What is changed in the replay
     The conversions are gone. Batch normalisation, interpolation and pooling take 0.7 of their time, except in kernels
@@ -175,7 +189,7 @@ What makes it more or less
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         trace, device = analysis.trace, replay.device
         family = analysis.family_of_string[trace.events.name[device.event]]
-        layout = family == Family.LAYOUT
+        layout = (family == Family.LAYOUT) | turned_images(analysis)[device.launch]
         share = float(device.duration[layout].sum() / max(device.duration[device.meeting < 0].sum(), 1.0))
         compiled = bool((family == Family.TRITON).any())
         if share < MIN_CONVERTING or compiled:
@@ -263,6 +277,52 @@ What makes it more or less
                 high=durations_times(slow, best),
                 depends_on="whether there is a faster kernel for it in another layout, type or mode",
             )
+
+
+# of what preparing one of the algorithms takes: one is prepared where nothing is tried, none where shapes are padded
+PREPARED = 0.5
+
+
+@fix
+class KeepAlgorithms:
+    """Convolutions that try all algorithms for each new shape."""
+
+    id = "keep-algorithms"
+    explanation = """
+When it applies
+    In two or more steps, convolutions run two or more algorithms one after another, each timed with an event that the
+    CPU waits for: with torch.backends.cudnn.benchmark, each new shape is tried like that once. Operators must be
+    recorded.
+
+What is changed in the replay
+    Only the last run remains of each, that of the chosen algorithm; of a convolution's gradients the first one as well.
+    Of the time before the first run, in which all algorithms are prepared, half of one algorithm's part remains.
+
+What makes it more or less
+    A library that chooses by a rule still prepares one algorithm for each new shape; shapes padded to a few need
+    nothing. Once no new shapes come, nothing is tried any more.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        found = tried_algorithms(analysis)
+        if not found.tried:
+            return
+        often = per_step(replay, len(found.operators))
+        tried = found.tried / len(found.operators)
+        left = found.before_ns - found.prepared_ns * PREPARED / tried
+        yield Proposal(
+            title=(
+                f"Stop trying algorithms for each new shape: {tried:.0f} for a convolution, "
+                f"{often * tried:,.0f} {replay.in_step}"
+            ),
+            categories=(Category.RECOMPILATION, Category.HOST_BOUND, Category.SYNCHRONIZATION),
+            culprit=analysis.trace.name(int(found.operators[0])),
+            problem="Convolutions try all algorithms for each new shape",
+            remedy=FIXED_ALGORITHMS,
+            expected=together(
+                without_calls(replay, found.nodes, gaps=0.0), less_host_time(found.before_ns > 0, left)
+            ),
+        )
 
 
 MIN_ATTENTION = 0.03  # of the GPU's time
