@@ -170,8 +170,10 @@ def _of_timeouts(text: str) -> Iterator[ResultTable]:
         ResultColumn("rank"),
         ResultColumn("waited", "ms"),
     )
+    others = len({rank for *_, rank in found} - set(ranks))
+    later = f", and {_counted(others, 'other rank')} in later ones" if others else ""
     yield ResultTable(
-        f"{name} number {number} timed out after {waited} on {_ranks(ranks)}", columns, rows[:MAX_ROWS]
+        f"{name} number {number} timed out after {waited} on {_ranks(ranks)}{later}", columns, rows[:MAX_ROWS]
     )
 
 

@@ -144,7 +144,10 @@ def test_a_collective_that_timed_out_is_said_first(tmp_path: Path) -> None:
 
     connected = line(COMMUNICATOR.format(0, "COMPLETE"))
     trace = opened(tmp_path, connected + watchdog(3, 7) + watchdog(1, 7) * 2 + watchdog(0, 8))
-    assert titles(trace)[0] == "ALLREDUCE number 7 timed out after 60.0 s on ranks 1, 3"
+    assert (
+        titles(trace)[0]
+        == "ALLREDUCE number 7 timed out after 60.0 s on ranks 1, 3, and 1 other rank in later ones"
+    )
     assert [row[:3] for row in trace.tables[0].rows] == [
         (7.0, "ALLREDUCE", 1.0),
         (7.0, "ALLREDUCE", 3.0),

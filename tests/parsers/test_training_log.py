@@ -196,6 +196,17 @@ def test_counters_beside_times_of_day_tell_what_an_iteration_takes(
         assert table.column("iteration")[0] == 20.0
 
 
+def test_checking_between_epochs_is_told_apart_by_how_many_iterations_it_has(tmp_path: Path) -> None:
+    checks = stamped(11, 5).replace("/756]", "/90]")
+    first, second = opened(tmp_path, stamped(12, 2) + checks).tables
+    assert first.title.startswith(
+        "Log with times of day of 756 iterations: an iteration takes 100 ms (median of 11)"
+    )
+    assert second.title.startswith(
+        "Log with times of day of 90 iterations: an iteration takes 250 ms (median of 10)"
+    )
+
+
 @pytest.mark.parametrize(("every_s", "known"), [(9, False), (10, True)])
 def test_whole_seconds_tell_from_ten_on(every_s: int, known: bool, tmp_path: Path) -> None:
     path = tmp_path / "job.log"

@@ -112,7 +112,7 @@ class TrainingLog(Parser):
     files = "logs with the time of each iteration: timm, torchvision, detectron2, Megatron, tqdm and others"
     suffixes = (".log", ".txt", ".out")
     priority = 66
-    version = 4
+    version = 5
 
     def recognises(self, source: Source) -> bool:
         texts = [each.decode("utf-8", "replace") for each in source.printed]
@@ -160,15 +160,19 @@ def _tables(content: bytes) -> Iterator[ResultTable]:
     if sort is not None:
         yield from _of_iterations(sort, text)
     elif stamps := _stamps_of(text):
-        yield _of_stamps(stamps)
+        for whole, found in stamps.items():
+            yield _of_stamps(found, f" of {whole} iterations" if len(stamps) > 1 and whole else "")
     else:
         yield from _of_bar(_bar_of(text))
     yield from nccl_tables(text)
 
 
-def _stamps_of(text: str) -> list[tuple[float, float]]:
-    """Iterations, and what each took on average since the line before it (ns); empty where too few lines tell."""
-    found: list[tuple[float, float]] = []
+def _stamps_of(text: str) -> dict[str | None, list[tuple[float, float]]]:
+    """Iterations by how many there are of their kind, as training has and checking; none where too few lines tell.
+
+    Of each: its number, and what it took on average since the line before it (ns).
+    """
+    found: defaultdict[str | None, list[tuple[float, float]]] = defaultdict(list)
     before: tuple[str | None, int, int] | None = None
     for each in _STAMPED.finditer(text):
         moment = local_ns(each["date"].replace("/", "-"), each["clock"])
@@ -178,15 +182,15 @@ def _stamps_of(text: str) -> list[tuple[float, float]]:
         if before is not None and before[0] == whole and step > before[1]:
             apart = moment - before[2]
             if apart >= (0 if _HAS_FRACTION.search(each["clock"]) else MIN_APART_S * _S) and apart > 0:
-                found.append((float(step), apart / (step - before[1])))
+                found[whole].append((float(step), apart / (step - before[1])))
         before = whole, step, moment
-    return found if len(found) >= MIN_UPDATES else []
+    return {whole: steps for whole, steps in found.items() if len(steps) >= MIN_UPDATES}
 
 
-def _of_stamps(found: list[tuple[float, float]]) -> ResultTable:
+def _of_stamps(found: list[tuple[float, float]], of: str) -> ResultTable:
     took = np.array([ns for _, ns in found])
     rows = tuple((step, ns / _MS) for step, ns in found)
-    return ResultTable(_told("Log with times of day", took, None), _COLUMNS[:2], rows)
+    return ResultTable(_told(f"Log with times of day{of}", took, None), _COLUMNS[:2], rows)
 
 
 def _of_bar(updates: list[re.Match[str]]) -> Iterator[ResultTable]:
