@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -202,6 +203,14 @@ def test_a_recording_without_gpu_work_names_the_likely_cause(tmp_path: Path) -> 
     skipped = diagnose(trace).skipped
     assert skipped
     assert all(skipped.values())
+    path = tmp_path / "cut.json"
+    events = ",\n".join(json.dumps(complete("aten::mm", number * 10, 5)) for number in range(50))
+    path.write_text(
+        '{"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "NVIDIA H200"}], "traceEvents": [\n'
+        + events[:-20]
+    )
+    reasons = {each.kind: each.reason for each in open_trace([path]).quality.notes}
+    assert reasons["no-gpu-events"] == "the machine has a GPU, and the file ends before any GPU activity"
 
 
 def test_the_limit_of_xprof_is_known() -> None:

@@ -173,10 +173,13 @@ def _note_oddities(columns: Columns, header: Header, table: Table, quality: Qual
         )
     untimed = columns.with_counters > 0 or quality.quality().gpu_work_without_times > 0
     if header.is_kineto and header.devices() and not (untimed or of_kinds(table.kind, *GPU_WORK).any()):
+        is_cut = any(each.kind.startswith(("cut", "damaged")) for each in quality.quality().notes)
         quality.note(
             "no-gpu-events",
             Effect.NOTED,
-            "the machine has a GPU, and no GPU activity was recorded: ProfilerActivity.CUDA was off, "
+            "the machine has a GPU, and the file ends before any GPU activity"
+            if is_cut
+            else "the machine has a GPU, and no GPU activity was recorded: ProfilerActivity.CUDA was off, "
             "another tool used the GPU's profiling interface, or nothing ran on the GPU",
         )
 
