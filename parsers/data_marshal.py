@@ -9,7 +9,7 @@ MAX_DEPTH = 16
 MAX_DIGITS = 8  # of 15 bits: no profile counts further
 MAX_OBJECTS = 3_000_000  # a profile of 100,000 functions holds about as many
 _REMEMBERED = 0x80  # of a type's byte: the object is referred to later
-_TEXTS = {"u": (4, "utf-8"), "t": (4, "utf-8"), "a": (4, "latin-1"), "A": (4, "latin-1")}
+_TEXTS = {"s": (4, "utf-8"), "u": (4, "utf-8"), "t": (4, "utf-8"), "a": (4, "latin-1"), "A": (4, "latin-1")}
 _SHORT_TEXTS = {"z": (1, "latin-1"), "Z": (1, "latin-1")}
 _BITS_OF_DIGIT = 15
 
@@ -31,6 +31,7 @@ class _Reader:
         self._content = content
         self._at = 0
         self._remembered: list[Any] = []
+        self._interned: list[str] = []  # what Python 2 refers to
         self._left = MAX_OBJECTS
 
     def read(self, depth: int) -> Any:
@@ -60,7 +61,12 @@ class _Reader:
             return float(struct.unpack("<d", self._take(8))[0])
         if known := (_TEXTS | _SHORT_TEXTS).get(kind):
             width, encoding = known
-            return self._take(self._number(width)).decode(encoding, "replace")
+            text = self._take(self._number(width)).decode(encoding, "replace")
+            if kind == "t":
+                self._interned.append(text)
+            return text
+        if kind == "R":
+            return self._interned[self._number(4)]
         if kind in "()":
             length = self._number(1 if kind == ")" else 4)
             if length > len(self._content) - self._at:

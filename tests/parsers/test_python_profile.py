@@ -6,6 +6,7 @@ import cProfile
 import io
 import marshal
 import pstats
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,25 @@ def table_of(folder: Path, content: bytes) -> ResultTable:
     path.write_bytes(content)
     (table,) = open_trace([path]).tables
     return table
+
+
+def test_what_python_2_saved_is_read(tmp_path: Path) -> None:
+    """Its texts are bytes, and those that it met before are told by their numbers."""
+
+    def function(name: bytes, line: int, own: float) -> bytes:
+        key = b"(\x03\0\0\0s\x04\0\0\0a.pyi" + line.to_bytes(4, "little") + name
+        number = b"i" + line.to_bytes(4, "little")
+        seconds = b"g" + struct.pack("<d", own)
+        return key + b"(\x05\0\0\0" + 2 * number + 2 * seconds + b"{0"
+
+    step = b"t\x04\0\0\0step"
+    content = b"{" + function(step, 2, 3.0) + function(b"R\0\0\0\0", 7, 1.0) + b"0"
+    table = table_of(tmp_path, content)
+    assert table.column("Function") == ("step (a.py:2)", "step (a.py:7)")
+    assert table.column("Own time") == (3.0, 1.0)
+    assert table.column("Calls") == (2.0, 7.0)
+    with pytest.raises(NoData):
+        loads(b"(\x01\0\0\0R\x05\0\0\0")
 
 
 def recorded() -> pstats.Stats:

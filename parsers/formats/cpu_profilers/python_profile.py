@@ -73,7 +73,7 @@ _ROW = regex(
 _ROWS = regex(rb"(?:\n *\d+(?:/\d+)? +(?:\d+\.\d{3} +){4}[^\n]+){5}")  # of a table that begins above the tail
 _PLACE = regex(r"(.*):(\d{1,9})\((.*)\)$")
 _BUILT_IN = regex(r"[<{](?:built-in )?method '?([\w.]+)'?(?: of '([\w.]+)' objects)?[>}]")
-_SAVED = regex(rb"[{\xfb][()\xa8\xa9](?:\x03|\x03\0\0\0)[utzZaA\xf5\xf4\xfa\xda\xe1\xc1]", re.DOTALL)
+_SAVED = regex(rb"[{\xfb][()\xa8\xa9](?:\x03|\x03\0\0\0)[sutzZaA\xf5\xf4\xfa\xda\xe1\xc1]", re.DOTALL)
 _MAX_DEPTH = 200  # calls of libraries in one another
 _LEFT = 1e-4  # of the time, that has not reached an own function: no more is looked for
 _ENABLES = "_lsprof.Profiler.enable"  # its time is what another profiler saw, which was started inside
@@ -113,7 +113,7 @@ class PythonProfile(Parser):
     files = "cProfile, as text and as saved for pstats"
     suffixes = (".prof", ".pstats", ".txt")
     priority = 57  # before the tables of torch.utils.bottleneck, which prints both
-    version = 5
+    version = 6
 
     def recognises(self, source: Source) -> bool:
         if _SAVED.match(source.head) or any(_HEADER.encode() in each for each in source.printed):
