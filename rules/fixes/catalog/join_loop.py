@@ -8,10 +8,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from parsers.model import BOOL, CopyKind
+from parsers.model import BOOL, I64, CopyKind
 from parsers.model.arrays import distinct_values
 from parsers.model.events import of_kinds
 from parsers.model.late import regex
+from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
 from rules.analysis.names.host_language import is_python
@@ -23,10 +24,12 @@ from rules.fixes.changes import (
     copies,
     less_host_time,
     of_nodes,
+    per_step,
     together,
     without_calls,
     without_waiting,
 )
+from rules.fixes.forms.written import calls_of
 from rules.fixes.loops.carried import carry_through_the_cpu
 from rules.fixes.loops.filled import filled, joined
 from rules.fixes.loops.item_loops import (
@@ -38,8 +41,10 @@ from rules.fixes.loops.item_loops import (
     reading_their_results,
 )
 from rules.losses.owners import place_of
+from rules.remedies.cpu_work import STEPS_IN_ONE_LAYER
 from rules.remedies.launching import joined_loop
 from rules.replay.loops import Loop, kinds_of_calls
+from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
 
@@ -299,3 +304,65 @@ def _by_mask(analysis: Analysis) -> BOOL:
     looks = around.inside(LOOKS_FOR_ROWS.__contains__)
     puts = around.around(_ROWS.match)
     return looks | ((puts >= 0) & np.isin(puts, puts[looks]))
+
+
+MIN_CELLS = 8  # in a step: fewer are layers, or not worth a change
+OTHERS = (
+    0.3  # of the calls of cells: where more lie between them, a step needs what was made of the one before
+)
+CELLS_LEFT = 0.1  # of the host time: the layer launches two kernels for each time step from one call
+_CELLS = regex(r"aten::(lstm|gru|rnn_tanh|rnn_relu)_cell$")
+
+
+@fix
+class OneLayerForAllSteps:
+    """Cells of recurrent layers that are called for one time step after another."""
+
+    id = "one-layer-for-all-steps"
+    explanation = """
+When it applies
+    A step calls a cell (lstm_cell, gru_cell, rnn_tanh_cell, rnn_relu_cell) eight or more times, and hardly anything is
+    called between two of them. Operators must be recorded.
+
+What is changed in the replay
+    A tenth of the host time of the cells and of their backward passes remains, and all work of the GPU.
+
+What makes it more or less
+    The layer is no quicker where each time step fills the GPU. It cannot take the place of a cell whose input depends
+    on what it gave before; then a CUDA graph or a compiler gives as much.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        whole, host = surroundings_of(analysis).whole_operator, replay.host
+        cells = whole[(whole >= 0) & (autograd_functions(analysis) < 0)]
+        cells = distinct_values(cells[named(analysis.trace, cells, _CELLS.match)])
+        often = per_step(replay, len(cells))
+        forward = np.flatnonzero(np.isin(whole, cells))
+        if often < MIN_CELLS or _others_between(replay, forward) > OTHERS * len(forward):
+            return
+        nodes = calls_of(analysis, cells)
+        inner = nodes & np.append(False, nodes[:-1]) & np.append(False, np.diff(host.step) == 0)
+        launches = per_step(replay, np.count_nonzero(nodes[replay.device.launch]))
+
+        def change(overlay: Overlay) -> None:
+            overlay.gap[inner] *= CELLS_LEFT
+            overlay.cost[nodes] *= CELLS_LEFT
+
+        yield Proposal(
+            title=(
+                f"Let one layer go through all time steps: a cell is called {often:,.0f} times {replay.in_step}, with "
+                f"{launches:,.0f} launches"
+            ),
+            categories=(Category.LAUNCH_BOUND,),
+            culprit=analysis.trace.name(int(cells[0])),
+            problem="A cell is called for each time step",
+            remedy=STEPS_IN_ONE_LAYER,
+            expected=change,
+        )
+
+
+def _others_between(replay: Replay, nodes: I64) -> int:
+    """How many other calls lie between the first and the last of some calls, in each step of each thread."""
+    host = replay.host
+    inside = (np.diff(host.step[nodes]) == 0) & (np.diff(host.thread[nodes]) == 0)
+    return int((np.diff(nodes) - 1)[inside].sum())
