@@ -128,7 +128,7 @@ def proposed(made: Plan) -> list[Proposal]:
         (24.0, (50, 50), "the same kernels take 16 % longer on its GPU", [LOOK]),
         (21.5, (50, 50), "the same kernels take 6.0 % longer on its GPU", [LOOK]),
         (24.0, (51, 50), "the same kernels take 16 % longer on its GPU", [LOOK]),
-        (24.0, (60, 50), "its kernels take longer", [GIVE]),
+        (24.0, (60, 50), "its GPU has 20 % more work", [GIVE]),
         (24.0, None, "its kernels take longer", [GIVE, LOOK]),
     ],
     ids=["same work", "just slower", "grids as large but for chance", "larger grids", "grids unknown"],

@@ -12,7 +12,7 @@ from rules.analysis.inference.capacity import Capacity, capacity_of
 from rules.analysis.inference.serving import _plateau, _throughput
 from rules.analysis.ranks.lateness import Lateness, above_noise, late_rows
 from rules.analysis.ranks.patterns import _same_steps, course_of
-from rules.analysis.ranks.reasons import Reason, Why, _computing, times_as_long
+from rules.analysis.ranks.reasons import Reason, Why, _computing, compared_kernels
 from rules.comparison.recorders import RecorderCost, with_and_without
 from rules.comparison.step_times import StepRatio, StepTimes
 from rules.fixes.loops.filled import joined
@@ -178,7 +178,7 @@ def ranks_that_run(kernels: dict[str, tuple[Kernels, Kernels]], **readings: tupl
 )
 def test_kernels_are_the_same_work_within_five_percent(odd: Kernels, times: float) -> None:
     usual = (20, 500, 64) if odd[0] > 10 else (10, 500, 64)
-    assert times_as_long(ranks_that_run({"gemm": (odd, usual)}), 0, np.array([1])) == times
+    assert compared_kernels(ranks_that_run({"gemm": (odd, usual)}), 0, np.array([1]))[0] == times
 
 
 @pytest.mark.parametrize(("matched", "times"), [(810, 1.0), (790, 0.0)])
@@ -187,7 +187,7 @@ def test_four_fifths_of_the_time_must_be_in_kernels_that_match(matched: int, tim
     run = ranks_that_run(
         {"gemm": ((10, matched, 64), (10, matched, 64)), "other": ((10, rest, 64), (20, rest, 64))}
     )
-    assert times_as_long(run, 0, np.array([1])) == times
+    assert compared_kernels(run, 0, np.array([1]))[0] == times
 
 
 @pytest.mark.parametrize(
@@ -206,6 +206,28 @@ def test_a_rank_computes_longer_by_its_clock_its_speed_or_its_work_beyond_five_p
 ) -> None:
     run = ranks_that_run({"gemm": ((10, time, 64), (10, 500, 64))}, **readings)
     assert _computing(run, Reason(Why.COMPUTES), np.array([0]), np.array([1]), None).why is why
+
+
+@pytest.mark.parametrize(
+    ("fixed", "growing", "why", "times"),
+    [
+        (
+            2_900,
+            90,
+            Why.MORE,
+            3.0,
+        ),  # a grid of its own size for each GPU: the kernel says nothing of the work
+        (3_550, 90, Why.MORE, 3.0),
+        (3_650, 90, Why.SLOW, 3.65),  # longer than 1.2 times what three times the work explains
+        (2_900, 50, Why.SLOW, 2.9),  # less than 2 % of the time
+    ],
+)
+def test_larger_grids_are_more_work_also_where_most_kernels_have_grids_that_follow_from_the_gpu(
+    fixed: int, growing: int, why: Why, times: float
+) -> None:
+    kernels = {"fixed": ((10, fixed, 64), (10, 1_000, 64)), "growing": ((10, growing, 300), (10, 30, 100))}
+    found = _computing(ranks_that_run(kernels), Reason(Why.COMPUTES), np.array([0]), np.array([1]), None)
+    assert (found.why, found.times) == (why, pytest.approx(times))
 
 
 def block(changed: bool, elements: float = 0.0) -> Block:

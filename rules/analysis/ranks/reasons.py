@@ -19,6 +19,8 @@ CLEARLY_MORE = 0.05  # of the time: what is told beside the largest
 ALIKE = 0.05  # counts and blocks that differ by less are the same work
 MIN_MATCHED = 0.8  # of the slow GPU's kernel time must be in kernels that the others run as often
 CLEARLY_SLOWER = 1.05  # times as long for the same kernels: GPUs of one kind differ by 1 to 3 %
+MIN_LARGER = 0.02  # of its kernel time must be in kernels with larger grids than the others'
+EXPLAINED = 1.2  # times the work: as long the kernels whose grids are the same on all ranks may take for it
 MORE_WORK = 1.05  # times the blocks of the others: they have more to compute
 SLOWER_CLOCK = 0.95  # times the others' clock
 OF_ITS_OWN = (
@@ -107,7 +109,10 @@ def _computing(run: RunOfRanks, reason: Reason, rows: I64, others: I64, steps: I
         pair = float(np.nanmedian(own)), float(np.nanmedian(usual))
         if pair[0] < SLOWER_CLOCK * pair[1]:
             return replace(reason, why=Why.CLOCK, clock=pair)
-    if (times := times_as_long(run, int(rows[0]), others)) >= CLEARLY_SLOWER:
+    times, work = compared_kernels(run, int(rows[0]), others)
+    if work >= MORE_WORK and times <= EXPLAINED * work:
+        return replace(reason, why=Why.MORE, times=work)
+    if times >= CLEARLY_SLOWER:
         return replace(reason, why=Why.SLOW, times=times)
     blocks = run.reading("blocks")
     own, usual = of(blocks, rows), of(blocks, others)
@@ -118,14 +123,16 @@ def _computing(run: RunOfRanks, reason: Reason, rows: I64, others: I64, steps: I
     return reason
 
 
-def times_as_long(run: RunOfRanks, row: int, others: I64) -> float:
-    """How many times as long the same kernels take as on the others' median; 0 where the work is not the same.
+def compared_kernels(run: RunOfRanks, row: int, others: I64) -> tuple[float, float]:
+    """How many times as long the same kernels take as on the others' median, and how many times the work others have.
 
-    The same work is the same kernels, equally often, with equally large grids; grids must have been recorded.
+    The same kernels run equally often, with equally large grids; 0 where most of the work is done by others. Larger
+    grids are more work; 0 where next to nothing is done by such kernels. A grid that is as large on all ranks may
+    also follow from the GPU: then the kernel says nothing of the work. Grids must have been recorded.
     """
     mine = run.kernels(row)
     if not len(mine.name) or not len(others):
-        return 0.0
+        return 0.0, 0.0
     theirs = np.zeros((3, len(others), len(mine.name)))
     for index, other in enumerate(others.tolist()):
         found = run.kernels(other)
@@ -133,10 +140,16 @@ def times_as_long(run: RunOfRanks, row: int, others: I64) -> float:
         for which, column in enumerate((found.count, found.time, found.blocks)):
             theirs[which, index, here] = column[there]
     usual_count, usual_time, usual_blocks = median_of(theirs, axis=1)
-    same = _alike(mine.count, usual_count) & _alike(mine.blocks, usual_blocks) & (mine.blocks > 0)
-    if mine.time[same].sum() < MIN_MATCHED * mine.time.sum() or not usual_time[same].sum():
-        return 0.0
-    return float(mine.time[same].sum() / usual_time[same].sum())
+    often = _alike(mine.count, usual_count) & (usual_blocks > 0)
+    same = often & _alike(mine.blocks, usual_blocks)
+    larger = often & ~same & (mine.blocks > usual_blocks)
+    whole = mine.time.sum()
+    times = work = 0.0
+    if mine.time[same].sum() >= MIN_MATCHED * whole and usual_time[same].sum():
+        times = float(mine.time[same].sum() / usual_time[same].sum())
+    if mine.time[larger].sum() >= MIN_LARGER * whole and larger.any():
+        work = float(mine.blocks[larger].sum() / usual_blocks[larger].sum())
+    return times, work
 
 
 def _alike(own: I64, usual: F64) -> BOOL:

@@ -342,7 +342,7 @@ What makes it more or less
             return
         nodes = calls_of(analysis, cells)
         inner = nodes & np.append(False, nodes[:-1]) & np.append(False, np.diff(host.step) == 0)
-        launches = per_step(replay, np.count_nonzero(nodes[replay.device.launch]))
+        launches = per_step(replay, float(np.count_nonzero(nodes[replay.device.launch])))
 
         def change(overlay: Overlay) -> None:
             overlay.gap[inner] *= CELLS_LEFT

@@ -188,6 +188,9 @@ def _kernels(why: tuple[Reason, ...], whose: str, *, one: bool) -> str:
     slow = next((each for each in why if each.why is Why.SLOW), None)
     if slow is not None:
         return f"the same kernels take {percent(slow.times - 1)} longer on {whose} GPU{'' if one else 's'}"
+    more = next((each for each in why if each.why is Why.MORE), None)
+    if more is not None:
+        return f"{whose} GPU{' has' if one else 's have'} {percent(more.times - 1)} more work"
     if any(each.why is Why.CLOCK for each in why):
         return f"{whose} {'clock is' if one else 'clocks are'} lower"
     return f"{whose} kernels take longer"
