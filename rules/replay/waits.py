@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from parsers.model import BOOL, F64, I64, Attribute, CopyKind, MemoryKind, Trace
+from parsers.model import BOOL, F64, I64, U8, Attribute, CopyKind, MemoryKind, Trace
 from parsers.model.arrays import distinct_values, median_of, rows_by
 from parsers.model.events import of_kinds
 from parsers.model.late import dataclass
@@ -61,12 +61,21 @@ def waits_of(analysis: Analysis, host: HostNodes, device: DeviceNodes) -> Waits:
             span.before_the_first()
     waited = target >= 0
     ended = device.end[np.maximum(target, 0)].astype(np.float64) if len(device) else np.zeros(len(host))
-    returns = np.where(bound, host.end - ended, 0.0)
+    after = host.end - ended
+    usual = _usual_return(after[bound], host.call[bound])
+    returns = np.where(
+        bound, after, np.where(waited, np.where(carried, usual, np.minimum(usual, after)), 0.0)
+    )
     bound |= carried
     cost = np.where(bound & waited, np.minimum(host.cost, COST_NS), host.cost)
-    usual = float(median_of(returns[bound & ~carried])) if (bound & ~carried).any() else 0.0
-    returns = np.where(waited & (~bound | carried), np.maximum(usual, 0.0), returns)
     return Waits(target, returns, cost, bound, carried)
+
+
+def _usual_return(after: F64, call: U8) -> float:
+    """How long after what it waited for a synchronisation returns: a copy also moves what the GPU has handed over."""
+    synchronises = ~of_kinds(call, *_COPIES)
+    known = after[synchronises] if synchronises.any() else np.minimum(after, COST_NS)
+    return max(float(median_of(known)), 0.0) if len(known) else 0.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -244,6 +244,19 @@ def test_the_first_copy_is_replayed_although_it_was_staged_before_the_gpu_began(
     assert (made.events.kind[device.event] == EventKind.MEMCPY).sum() == 1
 
 
+def test_a_synchronisation_that_waited_for_nothing_returns_no_later_than_it_did() -> None:
+    """The copy before it took 600 us from pageable memory after the GPU was done, and the same is no cost of a wait."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.kernels(10, 10, 20, 40)
+        trace.copy(420, 430, "DtoH", 410, pageable=True, launch_us=620)
+        trace.call(1_031, 1_034, "cudaStreamSynchronize")
+
+    made = tiny(body=body)
+    assert made.reason == ""
+    assert made.error < 0.01
+
+
 def test_a_recording_without_launches_says_why_nothing_is_predicted() -> None:
     trace = TinyTrace()
     for index in range(40):
