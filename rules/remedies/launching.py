@@ -62,6 +62,17 @@ with torch.cuda.stream(side):
     left = branch(x)
 join.record(side); torch.cuda.current_stream().wait_event(join)""",
 )
+CAPTURE_ONCE = remedy(
+    "Capture before the loop, and copy each step's inputs into the tensors that the graph reads.",
+    "If sizes differ, pad inputs to a few of them, and keep one graph for each.",
+    code=for_pytorch("""graphs = {size: capture(size) for size in sizes}      # once, before the loop
+
+def step(batch):
+    graph, inputs, outputs = graphs[len(batch)]
+    inputs.copy_(batch)
+    graph.replay()
+    return outputs"""),
+)
 REPLAYED_AHEAD = remedy(
     "Launch the next graph before the results of this one are read: the GPU then goes from one to the other.",
     "Put more into one graph: several steps, and whatever is launched between the graphs.",

@@ -12,6 +12,7 @@ from parsers.model.events import of_kinds
 from parsers.model.late import dataclass, regex
 from parsers.model.names.calls import Call, calls_of, runs_a_kernel
 from parsers.model.names.per_name import distinct, named
+from rules.analysis.recording.captures import noted_only
 from rules.terms import MAJORITY
 
 _ENDED = ("cut", "cut-off database")
@@ -111,12 +112,13 @@ def copies_asked_for(trace: Trace) -> int:
 def completeness_of(trace: Trace) -> Completeness:
     """Counts launches between the first and the last operation of the GPU; all of them where it has none.
 
-    Launches of graphs run many operations or, while one is captured, none: they are not counted, nor is anything where
-    only graphs were recorded, operations are not linked one to one, or many kernels have no launch either.
+    Launches of graphs run many operations, and launches while one is captured none: they are not counted, nor is
+    anything where only graphs were recorded, operations are not linked one to one, or many kernels have no launch.
     """
     calls = trace.events.of_kind(EventKind.API)
     launches = calls[of_kinds(calls_of(trace)[trace.events.name[calls]], Call.LAUNCH)]
     launches = launches[named(trace, launches, runs_a_kernel)]
+    launches = launches[~noted_only(trace, launches)]
     operations = trace.gpu_operations
     if not len(operations):
         return Completeness(len(launches), launches)

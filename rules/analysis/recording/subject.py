@@ -6,7 +6,7 @@ from enum import Enum, auto
 
 import numpy as np
 
-from parsers.model import I64, EventKind, Trace, derived
+from parsers.model import I64, EventKind, derived
 from parsers.model.arrays import without
 from parsers.model.events import of_kinds
 from parsers.model.late import dataclass, regex
@@ -24,6 +24,7 @@ from rules.analysis.arithmetic.intervals import (
     union,
 )
 from rules.analysis.gpu.launch_sizes import nearly_empty
+from rules.analysis.recording.captures import captures_in_steps, captures_of
 from rules.analysis.recording.completeness import completeness_of, gpus_missing, is_sample, numbers_missing
 from rules.analysis.recording.repeats import MIN_TIMES, repeats
 from rules.analysis.recording.time_units import other_units
@@ -43,8 +44,6 @@ _LONG_NS = 1_000_000
 _VERY_LONG_NS = 10_000_000  # one operation of such length that fills the time is what the program does
 HARDLY = 0.01  # of the analysed time: what the GPU waits for between so little work is start-up
 BEHIND = 0.1  # of the analysed time that a GPU works on after the CPU has ended
-_BEGIN_CAPTURE = regex(r"(cuda|cu|hip)\w*StreamBeginCapture")
-_END_CAPTURE = regex(r"(cuda|cu|hip)\w*StreamEndCapture")
 _CAPTURING = regex(
     r"^capture_|CUDAGraphNode.{0,200}?\brecord\b|cudagraph_trees.{0,200}?\brecord\b|capture_(model|graph)s?\b"
 )
@@ -220,19 +219,15 @@ def _waits_included(analysis: Analysis) -> Subject | None:
 def _capture(analysis: Analysis) -> Subject | None:
     trace = analysis.trace
     calls = trace.events.of_kind(EventKind.API)
-    begins = calls[named(trace, calls, _BEGIN_CAPTURE.match)]
-    ends = calls[named(trace, calls, _END_CAPTURE.match)]
-    edges = [(int(trace.events.start[begin]), _next_end(trace, begin, ends)) for begin in begins.tolist()]
+    captures = captures_of(trace)
     ranges = trace.events.of_kind(EventKind.REGION, EventKind.PYTHON)
     ranges = ranges[named(trace, ranges, _CAPTURING.search)]
-    starts = np.array([start for start, _ in edges], np.int64)
-    finishes = np.array([end for _, end in edges], np.int64)
     where = union(
-        np.concatenate((starts, trace.events.start[ranges])),
-        np.concatenate((finishes, trace.events.end[ranges])),
+        np.concatenate((captures.start, trace.events.start[ranges])),
+        np.concatenate((captures.end, trace.events.end[ranges])),
     )
     part = length(clip(where, *analysis.window)) / analysis.window_ns
-    if part < PART_OF_IT:
+    if part < PART_OF_IT or captures_in_steps(analysis):
         return None
     launches = calls[of_kinds(calls_of(trace)[trace.events.name[calls]], Call.LAUNCH, Call.GRAPH_LAUNCH)]
     made = len(launches)
@@ -243,17 +238,9 @@ def _capture(analysis: Analysis) -> Subject | None:
     )
     if part < MAJORITY and noted < PART_OF_IT * made:
         return None
-    events = np.concatenate((begins, ranges))
+    events = np.concatenate((captures.call, ranges))
     events = events[np.argsort(-durations(trace, events), kind="stable")]
     return Subject(SubjectKind.GRAPH_CAPTURE, part, len(trace.gpu_operations), noted, where, events)
-
-
-def _next_end(trace: Trace, begin: int, ends: I64) -> int:
-    same = ends[
-        (trace.events.lane[ends] == trace.events.lane[begin])
-        & (trace.events.start[ends] >= trace.events.start[begin])
-    ]
-    return int(trace.events.end[same].min()) if len(same) else int(trace.events.end[begin])
 
 
 def _first_use(analysis: Analysis) -> Subject | None:

@@ -9,15 +9,18 @@ import numpy as np
 from parsers.model import BOOL, EventKind
 from parsers.model.arrays import distinct_values
 from parsers.model.events import of_kinds
+from parsers.model.late import regex
 from parsers.model.names.calls import Call
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.gpu.gpu_vendor import has_graphs
 from rules.analysis.names.host_language import Audience, is_python, program_of
+from rules.analysis.recording.captures import captures_in_steps
 from rules.analysis.recording.training import is_training
 from rules.findings.category import Category
 from rules.fixes.backward import graph_breaks, nan_checks, noting_ns
 from rules.fixes.base import Proposal, fix, remedy
+from rules.fixes.captured_again import capturing
 from rules.fixes.catalog.join_loop import JoinLoop
 from rules.fixes.changes import (
     counts_rows,
@@ -35,7 +38,7 @@ from rules.fixes.host_phases import own_work
 from rules.fixes.loops.item_loops import in_loops
 from rules.fixes.loops.pieces import in_pieces
 from rules.remedies.host_work import NO_ANOMALY_DETECTION
-from rules.remedies.launching import DENSE_GRADIENTS, FUSED_OPTIMIZER, replayed_graph
+from rules.remedies.launching import CAPTURE_ONCE, DENSE_GRADIENTS, FUSED_OPTIMIZER, replayed_graph
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
@@ -168,6 +171,7 @@ MIN_TRAINING_SPEEDUP = 1.5  # times faster: a training step is much work to capt
 FEW_WAITS = 4
 MIN_KERNELS = 3  # different ones, where no steps were found
 OTHER_LAUNCHES = 0.02  # of the launches of a step: a graph makes the same ones each time
+_DESTROYS = regex(r"(cuda|cu|hip)Graph(Exec)?Destroy")
 _CAPTURED = (Call.LAUNCH, Call.MEMSET, Call.COPY, Call.LOAD)
 
 
@@ -180,10 +184,10 @@ class ReplayCudaGraph:
     explanation = """
 When it applies
     There are stretches of 20 or more launches in which nothing is read back, with at least 3 different kernels where
-    no steps were found. Training steps qualify only where launching takes most of the step, every step makes the same
-    launches, and nothing simpler removes them: no loop over tensors, no optimizer that goes through its parameters
-    one by one, no constant reading back of values, no graph breaks with a read-back, no launches that wait for
-    their kernel.
+    no steps were found, and most steps capture no graph. Training steps qualify only where launching takes most of the
+    step, every step makes the same launches, and nothing simpler removes them: no loop over tensors, no optimizer that
+    goes through its parameters one by one, no constant reading back of values, no graph breaks with a read-back, no
+    launches that wait for their kernel.
 
 What is changed in the replay
     The host time between and inside these launches is gone; launching a graph costs 0.5 us for each kernel in it.
@@ -200,6 +204,8 @@ What makes it more or less
         if len(replay.spans) > 1 or replay.host.threads > 1 or (training and not _alike(analysis, replay)):
             return
         if program_of(analysis.trace) is Audience.JAX or not has_graphs(analysis.trace):  # XLA makes its own
+            return
+        if captures_in_steps(analysis):  # it has its graphs
             return
         host, around = replay.host, surroundings_of(analysis)
         captured = of_kinds(host.call, *_CAPTURED) & (replay.waits.target < 0)
@@ -302,4 +308,56 @@ What makes it more or less
             expected=together(
                 without_calls(replay, checks), without_waiting(checks), less_host_time(stacks > 0, stacks)
             ),
+        )
+
+
+@fix
+class CaptureOnce:
+    """CUDA graphs that are captured again in each step."""
+
+    id = "capture-once"
+    explanation = """
+When it applies
+    At least half of the steady steps, and at least two, capture a CUDA graph and launch one.
+
+What is changed in the replay
+    The capture is gone, with the calls that make its graph executable and those that destroy an earlier one. So is what
+    warms up for it: right before a capture, nearly as many launches as it holds or more, of the same operators with the
+    same shapes, and what allocates or synchronises between them. At least, what warms up stays.
+
+What makes it more or less
+    Whether shapes and addresses are the same in each step: a graph for each of a few sizes helps where they are not.
+    What looks like a warm-up may be work of the step itself.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        if not captures_in_steps(analysis):
+            return
+        captured, warming, before = capturing(replay)
+        if not captured.any():
+            return
+        destroying = surroundings_of(analysis).time_inside(_DESTROYS.match, EventKind.API)
+        destroying[captured | warming] = 0.0
+        taken = (before + np.where(captured | warming, replay.host.cost, 0.0) + destroying).sum()
+        again = together(
+            without_calls(replay, captured, gaps=0.0), less_host_time(~warming, before + destroying)
+        )
+        graph = said(ours("$CUDA graph"), Reader.of(analysis.trace))
+        yield Proposal(
+            title=f"Capture the {graph} once: it is captured anew, {duration(per_step(replay, float(taken)))} "
+            f"{replay.in_step}",
+            categories=(
+                Category.RECOMPILATION,
+                Category.HOST_BOUND,
+                Category.LAUNCH_BOUND,
+                Category.ALLOCATOR,
+            ),
+            culprit="graph capture",
+            problem=ours("A $CUDA graph is captured anew in most steps"),
+            remedy=CAPTURE_ONCE,
+            expected=together(
+                again, without_calls(replay, warming, gaps=0.0), less_host_time(warming, before)
+            ),
+            low=again,
+            depends_on="whether what comes right before each capture only warms up for it",
         )
