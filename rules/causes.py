@@ -295,9 +295,12 @@ def _taken(
 def _may_go(finding: Finding, promise: Promise) -> bool:
     """Whether a fix can mend a finding.
 
-    How a kernel is launched stays as it is, however often it then runs, and half the bytes fuse no kernels.
+    How a kernel is launched stays as it is, however often it then runs, and half the bytes fuse no kernels. One rank's
+    work makes no other one late.
     """
     categories = promise.proposal.categories
+    if finding.category is Category.STRAGGLER and promise.proposal.rank not in (None, finding.rank):
+        return False
     if finding.category is Category.MEMORY_BOUND_KERNELS and Category.FP64 in categories:
         return False
     return finding.category is not Category.SMALL_GRID or Category.SMALL_GRID in categories

@@ -10,6 +10,7 @@ from rules.findings.category import Category
 from rules.fixes.base import Proposal
 from rules.fixes.catalog.mend_late_ranks import MendLateRanks
 from rules.fixes.plan import Plan, make_plan
+from rules.replay.late_ranks import gain_without_late_ranks
 from rules.wording.words import ANYBODY
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.test_fixes import promised
@@ -160,6 +161,52 @@ def test_a_rank_that_has_more_to_compute_gives_it_to_the_others() -> None:
         for grids in ((75, 50), (50, 50))
     )
     assert (1 - 1 / more) / (1 - 1 / slower) == pytest.approx(2 / 3, abs=0.04)
+
+
+def launched_slowly(each: float, blocks: tuple[int, int] = (50, 150), late: int = 0) -> Plan:
+    """Two ranks that launch slowly, as under a profiler; rank 1's kernels take ``each`` us of 190, the others 50.
+
+    Rank ``late`` arrives last at the collectives.
+    """
+    trace = TinyTrace()
+    for rank in range(2):
+        kernel = each if rank else 50.0
+
+        def body(made: TinyTrace, _: int, rank: int = rank, kernel: float = kernel) -> None:
+            for place in range(20):
+                for record in range(12):
+                    made.op(20 + place * 190 + record * 14, 30 + place * 190 + record * 14, "aten::view")
+                launch = 195 + place * 190
+                made.operation(
+                    launch + 8, launch + 8 + kernel, "void gemm", launch, device=rank, grid=blocks[rank]
+                )
+            for place in range(2):
+                begin = 4_000 + place * 200 + (130 if rank == late else 0)
+                made.collective(begin, 4_160 + place * 200, begin - 10, device=rank, stream=7)
+            made.call(4_350, 4_370, "cudaDeviceSynchronize")
+
+        trace.rank = rank
+        steps(6, 4_400, body, into=trace)
+    return make_plan(Analysis(trace.build()))
+
+
+@pytest.mark.parametrize(("each", "bounds"), [(150.0, True), (55.0, False)], ids=["nearly all", "a third"])
+def test_a_gpu_that_computes_nearly_all_of_a_step_is_waited_for_without_the_profiler(
+    each: float, bounds: bool
+) -> None:
+    """Rank 0 arrives last in the recording, and has nothing of its own to mend."""
+    made = proposed(launched_slowly(each))
+    assert [one.problem for one in made] == (["Work is unequal: rank 1 computes longest"] if bounds else [])
+
+
+@pytest.mark.parametrize(
+    ("blocks", "gains"), [((50, 50), True), ((50, 150), False)], ids=["as large grids", "larger grids"]
+)
+def test_more_work_of_another_rank_does_not_go_with_a_late_one(blocks: tuple[int, int], gains: bool) -> None:
+    """Kernels that take longer beside a waiting collective go as far as the work is the same."""
+    gain = gain_without_late_ranks(launched_slowly(150.0, blocks).replay.analysis)
+    assert gain is not None
+    assert (gain > 1.1) is gains
 
 
 def worked(ranks: int = 2, own_us: float = 2_000.0, others_us: float = 0.0) -> Plan:

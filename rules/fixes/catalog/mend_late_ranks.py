@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import CopyKind
-from parsers.model.arrays import F64, median_of
+from parsers.model.arrays import BOOL, F64, median_of
 from parsers.model.late import dataclass
 from parsers.model.names.calls import WORK_CALLS
 from parsers.model.units import percent
@@ -75,6 +75,9 @@ MORE_WAITS = 1.5
 MOSTLY_OF_ONE = 0.5
 # of all waiting is for a late rank; one that nobody waits for may be as slow as it likes
 MIN_WAITED_FOR = 0.25
+FILLS_STEP = (
+    0.8  # of a step without the profiler: a GPU that computes so much longer than the others is waited for
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +104,9 @@ class MendLateRanks:
     explanation = """
 When it applies
     Some of several ranks that wait for each other load data, run Python, read back or compute longer than the median
-    of the others, and at least a quarter of all waiting is for them. Stages of a pipeline do different work by design:
-    none of them is late.
+    of the others, and at least a quarter of all waiting is for them, or their GPUs compute for at least 0.8 of a step
+    without the profiler, which else makes every CPU late. Stages of a pipeline do different work by design: none of
+    them is late.
 
 What is changed in the replay
     Their excess over the others is gone: work between two collectives in which they launch 1.5 times as many
@@ -118,8 +122,8 @@ What makes it more or less
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         if len(replay.spans) < 2 or not (replay.device.meeting >= 0).any() or stages_of(analysis.trace):
             return
-        waited_for = _waited_for(analysis, replay)
-        late = [each for each in _excesses(analysis, replay) if each.late and waited_for[each.span]]
+        told, busiest = _waited_for(analysis, replay)
+        late = [each for each in _excesses(analysis, replay) if each.late and (told | busiest)[each.span]]
         if not late or len(late) == len(replay.spans):
             return
         names = [_name(replay, each.span) for each in late]
@@ -133,14 +137,22 @@ What makes it more or less
             title=f"Bring {listed(names)} up to the speed of the others: {_reasons(replay, late, why)}",
             categories=tuple(categories),
             culprit=listed(names),
+            problem="" if told[[each.span for each in late]].any() else _unequal(names),
             rank=one,
             remedy=_remedy(late, listed(names), why),
             expected=_mended(analysis, replay, late, shares=any(each.why is Why.MORE for each in why)),
         )
 
 
-def _waited_for(analysis: Analysis, replay: Replay) -> list[bool]:
-    """Whether the ranks of each span are those for whom the others wait."""
+def _unequal(names: list[str]) -> str:
+    return f"Work is unequal: {listed(names)} compute{'s' if len(names) == 1 else ''} longest"
+
+
+def _waited_for(analysis: Analysis, replay: Replay) -> tuple[BOOL, BOOL]:
+    """The spans whose ranks the others wait for; and those whose GPU computes nearly all of a step.
+
+    Without the profiler those are waited for as well: its cost hides it where it makes every rank's CPU late.
+    """
     ranks = ranks_of(analysis)
     started = ranks.lateness.started
     late = {
@@ -148,7 +160,15 @@ def _waited_for(analysis: Analysis, replay: Replay) -> list[bool]:
         for row, part in enumerate((started / max(float(started.sum()), 1.0)).tolist())
         if part >= MIN_WAITED_FOR
     }
-    return [not late.isdisjoint(span.devices) for span in replay.spans]
+    told = np.array([not late.isdisjoint(span.devices) for span in replay.spans])
+    return told, _work_of_spans(replay) >= FILLS_STEP * replay.usual_ns
+
+
+def _work_of_spans(replay: Replay) -> F64:
+    """What the GPUs of each span compute in a step (ns)."""
+    device = replay.device
+    works = np.where((device.meeting < 0) & replay.usual.present, replay.usual.duration, 0.0)
+    return replay.scale * np.bincount(device.span, works, minlength=len(replay.spans)) / max(replay.steps, 1)
 
 
 def _name(replay: Replay, span: int) -> str:
