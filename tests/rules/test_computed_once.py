@@ -28,8 +28,12 @@ def searching(
     after: list[int] | None = None,
     alone: bool = False,
     count: int = 6,
+    chunks: int = 1,
 ) -> Plan:
-    """Requests that encode a question, divide what is kept by its norms, multiply, and read the result back."""
+    """Requests that encode a question, divide what is kept by its norms, multiply, and read the result back.
+
+    Those of several ``chunks`` divide first and encode then, in each.
+    """
     data = KEPT if kept is None else kept
 
     def body(trace: TinyTrace, _: int) -> None:
@@ -61,6 +65,39 @@ def searching(
         trace.copy(ends + 172, ends + 174, "DtoH", ends + 160, pageable=True, bytes=size, launch_us=20)
 
     return plan_of_body(body, count=count, length=1_600 + norm)
+
+
+def in_chunks(count: int = 2, chunks: int = 3, own: bool = True) -> Plan:
+    """Searches that divide what is kept by its norms for each chunk of their questions."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        def work(at: float, start: float, lasts: float, operator: str, dims: list[list[int]]) -> None:
+            trace.shapes(trace.op(at, at + 12, operator), dims, ["float"] * len(dims))
+            trace.operation(start, start + lasts, "void kernel", at + 2)
+
+        for chunk in range(chunks):
+            at, start = 10 + 45 * chunk, 60 + 500 * chunk
+            work(at, start, 400, "aten::div", [KEPT, [KEPT[0], 1]])
+            if own:
+                work(at + 15, start + 405, 5, "aten::relu", [[8, 64]])
+            work(at + 30, start + 415, 70, "aten::mm", [[8, 64], [64, 1_000_000]])
+        ends = 80 + 500 * chunks
+        trace.copy(ends, ends + 2, "DtoH", 60 + 45 * chunks, pageable=True, bytes=640, launch_us=500 * chunks)
+        trace.kernels(ends + 10, 10, 5, 6, "void next_question")
+
+    return plan_of_body(body, count=count, length=300 + 500 * chunks)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "count", "own", "found"),
+    [(3, 2, True, True), (1, 2, True, False), (2, 2, True, True), (3, 2, False, False)],
+    ids=["three chunks", "one chunk in each of two searches", "two chunks in each", "nothing of its own"],
+)
+def test_what_no_chunk_of_a_request_changes(chunks: int, count: int, own: bool, found: bool) -> None:
+    plan = in_chunks(count, chunks, own)
+    assert told(plan, "compute-once") is found
+    if found:
+        assert 2.5 < plan.promises[0].expected < 6
 
 
 def told(plan: Plan, fix: str) -> bool:

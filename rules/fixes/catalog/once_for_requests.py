@@ -48,12 +48,12 @@ class ComputeOnce:
     id = "compute-once"
     explanation = """
 When it applies
-    Nothing is trained, and in each of three or more steps operators work for at least 5 % of the GPU's time on a tensor
-    of a million elements or more, and on nothing else. Nothing in the step can have made it: what ran on the GPU before
-    took too little time to write it. All else that the step works on has less than a sixteenth as many elements. No
-    operator changes a tensor of its shape in place, and none like it is sent to the GPU. The step works on something
-    else before, and the last operator that reads the data joins it with that: a product, or picking rows. Shapes must
-    be recorded.
+    Nothing is trained, and three or more times, in each step, operators work for at least 5 % of the GPU's time on a
+    tensor of a million elements or more, and on nothing else. Nothing in the step can have made it: what ran on the
+    GPU before took too little time to write it. All else that the step works on has less than a sixteenth as many
+    elements. No operator changes a tensor of its shape in place, and none like it is sent to the GPU. The step works on
+    something else first, then joins the data with it, by a product or by picking rows, and nothing reads the data
+    behind the last of these. Shapes must be recorded.
 
 What is changed in the replay
     These operators are gone. At least, nothing changes.
@@ -64,16 +64,12 @@ What makes it more or less
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         trace, device = analysis.trace, replay.device
-        if (
-            replay.steps < MIN_REQUESTS
-            or len(replay.spans) > 1
-            or Attribute.INPUT_DIMS not in trace.attributes
-            or is_training(analysis)
-        ):
+        if len(replay.spans) > 1 or Attribute.INPUT_DIMS not in trace.attributes or is_training(analysis):
             return
-        nodes, shape = _unchanging(analysis, replay)
+        nodes, shape, times = _unchanging(analysis, replay)
         share = share_of(replay, nodes[device.launch])
-        if share < MIN_GPU_SHARE or len(distinct_values(replay.host.step[nodes])) < replay.steps - 1:
+        steps = len(distinct_values(replay.host.step[nodes]))
+        if share < MIN_GPU_SHARE or steps < max(replay.steps - 1, 1) or times * replay.steps < MIN_REQUESTS:
             return
         launched = np.bincount(device.launch, device.duration, minlength=len(replay.host))
         weight = np.where(nodes, launched, 0.0)
@@ -108,8 +104,8 @@ What makes it more or less
         )
 
 
-def _unchanging(analysis: Analysis, replay: Replay) -> tuple[BOOL, Shape]:
-    """The calls that work on kept data alone, as a step in the middle shows them, and the data's shape."""
+def _unchanging(analysis: Analysis, replay: Replay) -> tuple[BOOL, Shape, int]:
+    """The calls that work on kept data alone, as a step in the middle shows them; its shape; how often in a step."""
     trace, host = analysis.trace, replay.host
     operator = surroundings_of(analysis).whole_operator
     dims = np.full(len(host), -1)
@@ -122,7 +118,7 @@ def _unchanging(analysis: Analysis, replay: Replay) -> tuple[BOOL, Shape]:
     of_operator, first = np.unique(operator[mine], return_index=True)
     mine = mine[np.sort(first)]
     if len(of_operator) > MAX_OPERATORS:
-        return np.zeros(len(host), bool), ()
+        return np.zeros(len(host), bool), (), 0
     lasts = np.bincount(
         np.searchsorted(of_operator, operator[replay.device.launch]).clip(max=max(len(of_operator) - 1, 0)),
         np.where(np.isin(operator[replay.device.launch], of_operator), replay.device.duration, 0.0),
@@ -134,7 +130,9 @@ def _unchanging(analysis: Analysis, replay: Replay) -> tuple[BOOL, Shape]:
         names[place] = _SENT  # this data is the request's
     found, shape = _from_kept(names, _shapes_of_dims(trace, dims[mine]), lasts.tolist())
     keys = set(key[mine[found]].tolist()) - set(key[mine[~found]].tolist())
-    return known & np.isin(key, np.array(sorted(keys), np.int64)), shape
+    chosen = np.array(sorted(keys), np.int64)
+    times = int(np.count_nonzero(np.isin(key[mine], chosen))) // max(len(chosen), 1)
+    return known & np.isin(key, chosen), shape, times
 
 
 def _of_one_request(replay: Replay) -> BOOL:
@@ -175,18 +173,21 @@ def _from_kept(names: list[str], shapes: list[list[Shape]], lasts: list[float]) 
 
 
 def _is_only_read(names: list[str], shapes: list[list[Shape]], kept: Shape) -> bool:
-    """Whether a request works on data of its own, then joins it with the kept one, and leaves that alone afterwards.
+    """Whether a request works on data of its own, joins it with the kept one, and leaves that alone afterwards.
 
     What a simulation works on is kept from step to step as well, but each changes it.
     """
     uses = [
         any(each == kept or (_follows(each, kept) and len(each) > 1) for each in inputs) for inputs in shapes
     ]
-    if not any(uses):
+    own = [bool(inputs) and not any(_follows(each, kept) for each in inputs) for inputs in shapes]
+    joins = [
+        uses[place] and names[place] in _JOINS and not all(_follows(each, kept) for each in inputs)
+        for place, inputs in enumerate(shapes)
+    ]
+    if not any(joins):
         return False
-    first, last = uses.index(True), len(uses) - 1 - uses[::-1].index(True)
-    joins = names[last] in _JOINS and not all(_follows(each, kept) for each in shapes[last])
-    return joins and any(shapes[:first])
+    return any(own[: joins.index(True)]) and not any(uses[len(joins) - joins[::-1].index(True) :])
 
 
 def _follows(shape: Shape, kept: Shape) -> bool:
