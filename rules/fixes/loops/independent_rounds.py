@@ -106,14 +106,18 @@ def _is_no_chain(analysis: Analysis, replay: Replay, loop: Loop, operators: I64)
     own = sum(weights) in chosen or chosen.issuperset(weights)
     if own and any(each.left in chosen for each in products):
         return True
-    if len(products) < 2 or any(before.go != after.come for before, after in pairwise(products)):
+    if any(before.go != after.come for before, after in pairwise(products)):
         return False
     if products[0].come == products[-1].go:
         return False
-    step = replay.spans[int(host.span_of_thread[host.thread[loop.first]])]
-    after = operators[slice(*np.searchsorted(starts, (int(host.end[loop.last - 1]), step.end)).tolist())]
-    accumulated = named(trace, after, lambda name: name.startswith(_ACCUMULATE))
-    return own or int(np.count_nonzero(accumulated)) >= loop.times * len(products)
+    span = replay.spans[int(host.span_of_thread[host.thread[loop.first]])]
+    ends = int(span.edges[host.step[loop.first] + 1])
+    after = operators[slice(*np.searchsorted(starts, (int(host.end[loop.last - 1]), ends)).tolist())]
+    accumulated = after[named(trace, after, lambda name: name.startswith(_ACCUMULATE))]
+    if len(products) == 1:  # a cell that takes its state and its input as one has one weight for all rounds
+        of_weight = [math.prod((each or [[]])[0]) for each in inputs_of_events(trace, accumulated)]
+        return own or of_weight.count(weights[0]) >= loop.times
+    return own or len(accumulated) >= loop.times * len(products)
 
 
 def _are_chunks(analysis: Analysis, slices: I64, product: _Product, rounds: int) -> bool:

@@ -103,7 +103,10 @@ def missing_rounds(times: int) -> int:
 
 
 def of_one_list(loops: Sequence[Loop]) -> list[list[Loop]]:
-    """Loops that belong together, by their numbers of rounds: as many rounds, or the same calls in each round."""
+    """Loops that belong together: as many rounds, the same calls in each round, or one begins where the other ends.
+
+    The last go over several lists of items, as columns of a table are of several types, for one result.
+    """
     by_times: dict[int, list[Loop]] = {}
     for loop in sorted(loops, key=lambda each: -each.times):
         longer = range(loop.times + 1, loop.times + missing_rounds(loop.times) + 1)
@@ -111,11 +114,17 @@ def of_one_list(loops: Sequence[Loop]) -> list[list[Loop]]:
     found: list[tuple[set[int], list[Loop]]] = []
     for _, alike in sorted(by_times.items()):
         kinds = {loop.kind for loop in alike}
-        joined = [each for each in found if each[0] & kinds]
+        joined = [each for each in found if each[0] & kinds or _touch(each[1], alike)]
         found = [each for each in found if each not in joined]
         together = [loop for _, others in joined for loop in others]
         found.append((kinds.union(*(others for others, _ in joined)), [*together, *alike]))
     return [each for _, each in found]
+
+
+def _touch(some: Sequence[Loop], others: Sequence[Loop]) -> bool:
+    """Whether no call lies between a loop of one list and one of the other."""
+    ends, begins = ({getattr(loop, edge) for loop in some} for edge in ("last", "first"))
+    return any(loop.first in ends or loop.last in begins for loop in others)
 
 
 def by_stretch(analysis: Analysis, replay: Replay, loops: Sequence[Loop]) -> list[list[Loop]]:
