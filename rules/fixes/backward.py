@@ -24,7 +24,7 @@ from rules.terms import MAJORITY
 
 MIN_CHECKING = 20  # functions of autograd that ask for NaN in a step
 MIN_STACK_NS = 50_000  # between two records inside an operator: a stack is noted down there
-OPERATOR_NS = 20_000  # what passes there anyway
+OPERATOR_NS = 10_000  # what passes there anyway
 
 _CHECKS = ("aten::isnan", "aten::_is_any_true", "aten::is_nonzero", "aten::item", "aten::_local_scalar_dense")
 
@@ -138,6 +138,15 @@ def noting_ns(analysis: Analysis) -> F64:
     stacks = stacks_ns(analysis)
     frames = replay_of(analysis).host.written.frames * USUAL_FRAME_NS
     return np.where(frames >= MAJORITY * stacks, (1 - MAX_FRAME_SHARE) * stacks, stacks)
+
+
+def noting_ns_for(analysis: Analysis, functions: I64) -> F64:
+    """``noting_ns`` in the operators of the forward pass that these functions of the backward pass belong to."""
+    trace, operator = analysis.trace, surroundings_of(analysis).whole_operator
+    forward = (operator >= 0) & (autograd_functions(analysis) < 0)
+    numbers = distinct_values(trace.attribute(Attribute.SEQUENCE, functions, -1))
+    number = np.where(forward, trace.attribute(Attribute.SEQUENCE, np.maximum(operator, 0), -1), -1)
+    return np.where((number >= 0) & np.isin(number, numbers), noting_ns(analysis), 0.0)
 
 
 MIN_NS = 1_000_000.0  # of a step

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,9 +21,9 @@ from rules.analysis.names.regions import is_optimizer_step
 from rules.analysis.stretches.backward_again import backward_again
 from rules.analysis.stretches.unneeded_gradients import unneeded_gradients
 from rules.findings.category import Category
-from rules.fixes.backward import autograd_functions
+from rules.fixes.backward import autograd_functions, noting_ns_for
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, Remedy, fix, remedy
-from rules.fixes.changes import durations_times, share_of, together, without_calls
+from rules.fixes.changes import durations_times, less_host_time, share_of, together, without_calls
 from rules.fixes.forms.graph_passes import computed_again_in_graphs
 from rules.fixes.forms.others_gradients import others_gradients
 from rules.kernels.fitting_shapes import elements
@@ -108,7 +109,8 @@ When it applies
     all parameters whose gradients are stored.
 
 What is changed in the replay
-    The backward pass ends before them: its functions for the operators of the forward pass up to there are gone.
+    The backward pass ends before them: its functions for the operators of the forward pass up to there are gone, and
+    what anomaly detection notes down for these.
 
 What makes it more or less
     Without gradients, the forward pass of this part also takes less CPU time and keeps no activations, which is not
@@ -118,8 +120,11 @@ What makes it more or less
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         found = unneeded_gradients(analysis)
         nodes = np.isin(autograd_functions(analysis), found.functions)
-        if nodes[replay.device.launch].any():
-            yield without_gradients(replay, nodes, found.parameters)
+        if not nodes[replay.device.launch].any():
+            return
+        proposal = without_gradients(replay, nodes, found.parameters)
+        noted = noting_ns_for(analysis, found.functions)
+        yield replace(proposal, expected=together(proposal.expected, less_host_time(noted > 0, noted)))
 
 
 @fix
