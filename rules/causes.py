@@ -293,17 +293,14 @@ def _taken(
 
 
 def _may_go(finding: Finding, promise: Promise) -> bool:
-    """Whether a fix can mend a finding.
-
-    How a kernel is launched stays as it is, however often it then runs, and half the bytes fuse no kernels. One rank's
-    work makes no other one late.
-    """
-    categories = promise.proposal.categories
-    if finding.category is Category.STRAGGLER and promise.proposal.rank not in (None, finding.rank):
+    """Whether a fix can mend a finding: how a kernel is launched stays as it is, however often it then runs, half the
+    bytes fuse no kernels, and one rank's work makes no other one late."""
+    category, categories = finding.category, promise.proposal.categories
+    if category is Category.STRAGGLER and promise.proposal.rank not in (None, finding.rank):
         return False
-    if finding.category is Category.MEMORY_BOUND_KERNELS and Category.FP64 in categories:
+    if category is Category.MEMORY_BOUND_KERNELS and Category.FP64 in categories:
         return False
-    return finding.category is not Category.SMALL_GRID or Category.SMALL_GRID in categories
+    return category is not Category.SMALL_GRID or Category.SMALL_GRID in categories
 
 
 def _passes_meanwhile(finding: Finding, promise: Promise) -> bool:
