@@ -34,6 +34,8 @@ from viewer.window.main_window import MainWindow
 
 from .conftest import MS, show_tab, training_run, wait_until_laid_out, wait_until_ready
 
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
+
 
 def number_of_tabs() -> int:
     for _ in loading("viewer.panels.tabs"):
@@ -75,6 +77,28 @@ def test_tabs_and_fixes_come_once_for_all_that_is_found_out(
     wait_until_complete(qtbot, window)
     assert brought == [Stage.LOADING, Stage.ANALYSING, Stage.READY]
     assert plans == ([None] if another else []) + [window.document.plan]
+
+
+@pytest.mark.parametrize("with_gpu", [True, False])
+def test_the_tab_that_is_shown_first_is_made_before_the_analysis_comes(
+    empty_window: MainWindow, qtbot: QtBot, trace: Trace, monkeypatch: pytest.MonkeyPatch, with_gpu: bool
+) -> None:
+    before: list[bool] = []
+    build = KernelsPanel.build
+
+    def noted(tab: KernelsPanel) -> None:
+        before.append(tab.document.analysis is None)
+        build(tab)
+
+    monkeypatch.setattr(KernelsPanel, "build", noted)
+    monkeypatch.setattr("viewer.panels.dock.AHEAD_MS", 0)  # the analysis may come sooner
+    if with_gpu:
+        empty_window.document.show(trace)
+    else:
+        empty_window.document.open([FIXTURES / "cpu" / "twice.pt.trace.json.gz"])
+    qtbot.waitUntil(lambda: empty_window.document.diagnosis is not None)
+    wait_until_ready(qtbot, empty_window)
+    assert before == [True] * with_gpu
 
 
 def test_tabs_that_need_no_analysis_come_where_it_fails(

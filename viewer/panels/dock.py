@@ -15,6 +15,8 @@ from viewer.appearance.widgets import NO_MARGINS, fill, horizontal, vertical
 from viewer.documents.document import Document, Stage
 from viewer.panels.panel import Panel, tabs
 
+FIRST_SHOWN = "Kernels"  # once there is an analysis
+AHEAD_MS = 100  # after a trace came: its lanes are painted first
 FILTER_WIDTH, NARROW_FILTER = 180, 108
 SPACING = 6
 MIN_WIDTH = 440  # px, whatever a tab would like
@@ -93,7 +95,8 @@ class BottomPanels(QWidget):
         self.tabs.tabBarClicked.connect(lambda _: self._choose())
         document.trace_changed.connect(lambda _: self._complete())
         document.trace_changed.connect(lambda _: self.filter.clear())
-        document.analysis_changed.connect(lambda _: self.update_tabs(prefer="Kernels"))
+        document.trace_changed.connect(lambda _: QTimer.singleShot(AHEAD_MS, self, self._build_ahead))
+        document.analysis_changed.connect(lambda _: self.update_tabs(prefer=FIRST_SHOWN))
         document.stage_changed.connect(self._on_stage)
         document.plan_changed.connect(lambda _: self.update_tabs())
         self._on_current()
@@ -118,6 +121,14 @@ class BottomPanels(QWidget):
         while self._make_next():
             pass
         self.update_tabs()
+
+    def _build_ahead(self) -> None:
+        """The tab that the analysis is going to show, while it is being made: then much else is to be shown."""
+        document = self._document
+        if document.trace is not None and document.trace.devices and document.analysis is None:
+            for panel in self.panels:
+                if panel.title == FIRST_SHOWN:
+                    panel.ensure_built()
 
     def _take(self, panel: Panel) -> None:
         if panel.parent() is not self:

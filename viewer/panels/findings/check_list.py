@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 from PySide6.QtCore import Qt
@@ -13,6 +13,7 @@ from parsers.model.units import capital, how_many
 from viewer.appearance import theme
 from viewer.appearance.widgets import NO_MARGINS, ElidedLabel, Label, fill, horizontal, vertical
 
+Explained = Callable[[str], Mapping[str, str]]  # of a rule's id
 _ABBREVIATIONS = {"gpu": "GPU", "sms": "SMs", "fp64": "FP64"}
 
 
@@ -25,14 +26,12 @@ def check_name(rule: str) -> str:
 class CheckList(QWidget):
     """Closed it is one line: how many, and as far as there is room why; open it names every check.
 
-    ``groups`` are the rules' ids by the reason they share ("" for none), ``explanations`` their texts by id.
+    ``groups`` are the rules' ids by the reason they share ("" for none), ``explained`` gives their texts.
     """
 
-    def __init__(
-        self, title: str, groups: Mapping[str, Sequence[str]], explanations: Mapping[str, Mapping[str, str]]
-    ) -> None:
+    def __init__(self, title: str, groups: Mapping[str, Sequence[str]], explained: Explained) -> None:
         super().__init__()
-        self._title, self._groups, self._explanations = title, groups, explanations
+        self._title, self._groups, self._explained = title, groups, explained
         self.heading = QToolButton()
         self.heading.setCheckable(True)
         self.heading.setAutoRaise(True)
@@ -68,7 +67,7 @@ class CheckList(QWidget):
                 lines.append((f"{capital(reason)} ({how_many(len(rules), 'check')}):", "secondary", 10))
             for rule in rules:
                 lines.append((check_name(rule), "", 4))
-                lines += [(text, "faint", 0) for text in list(self._explanations.get(rule, {}).values())[:1]]
+                lines += [(text, "faint", 0) for text in list(self._explained(rule).values())[:1]]
         names = self._made(lines)
         self._layout.addWidget(names)
         return names

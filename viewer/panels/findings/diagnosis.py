@@ -22,7 +22,7 @@ from viewer.appearance.widgets import (
     vertical,
 )
 from viewer.documents.document import Document, Stage
-from viewer.panels.findings.check_list import CheckList, check_name
+from viewer.panels.findings.check_list import CheckList, Explained, check_name
 
 if TYPE_CHECKING:
     from rules import Diagnosis, Finding
@@ -131,11 +131,11 @@ class DiagnosisPanel(QWidget):
         else:
             from viewer.panels.findings.finding_card import FindingCard
 
-            explanations = _explanations(diagnosis.thresholds)
+            explained = _explainer(diagnosis.thresholds)
             for finding in self.shown_findings():
                 card = FindingCard(
                     finding,
-                    explanations.get(finding.rule, {}),
+                    explained(finding.rule),
                     self._next_recording,
                     self._document.plan,
                     lambda line: self.text_around(line),
@@ -151,7 +151,7 @@ class DiagnosisPanel(QWidget):
                 card.passed.connect(self._pass)
                 self.cards.append(card)
                 layout.addWidget(card)
-            self._fill_rest(diagnosis, layout, explanations)
+            self._fill_rest(diagnosis, layout, explained)
             self._told = _summary(diagnosis, len(self.cards))
         self._say_count()
         layout.addStretch(1)
@@ -182,9 +182,7 @@ class DiagnosisPanel(QWidget):
         if self._document.analysis is not None:
             self._document.question_wanted.emit(explained(finding, self._document.analysis))
 
-    def _fill_rest(
-        self, diagnosis: Diagnosis, layout: QVBoxLayout, explanations: dict[str, dict[str, str]]
-    ) -> None:
+    def _fill_rest(self, diagnosis: Diagnosis, layout: QVBoxLayout, explained: Explained) -> None:
         from rules.verdict.absent import absent_in_a_line
         from rules.verdict.verdict import lacks_a_gpu
 
@@ -202,7 +200,7 @@ class DiagnosisPanel(QWidget):
             self._note(layout, "With changed thresholds", "\n".join(changed))
         if diagnosis.quiet:
             title = f"{how_many(len(diagnosis.quiet), 'check')} found nothing"
-            layout.addWidget(CheckList(title, {"": diagnosis.quiet}, explanations))
+            layout.addWidget(CheckList(title, {"": diagnosis.quiet}, explained))
         if diagnosis.crashed:
             self._note(layout, "These checks failed", ", ".join(map(check_name, diagnosis.crashed)))
         by_reason: dict[str, list[str]] = {}
@@ -211,11 +209,11 @@ class DiagnosisPanel(QWidget):
         if without_gpu:
             skipped = how_many(len(diagnosis.skipped), "check")
             layout.addWidget(
-                CheckList(f"{skipped} need GPU activity", {"": list(diagnosis.skipped)}, explanations)
+                CheckList(f"{skipped} need GPU activity", {"": list(diagnosis.skipped)}, explained)
             )
         elif by_reason:
             title = f"{how_many(len(diagnosis.skipped), 'check')} could not be made"
-            layout.addWidget(CheckList(title, by_reason, explanations))
+            layout.addWidget(CheckList(title, by_reason, explained))
 
     @staticmethod
     def _note(layout: QVBoxLayout, title: str, text: str) -> None:
@@ -341,8 +339,10 @@ def _summary(diagnosis: Diagnosis, shown: int) -> tuple[str, str]:
     return found, f"{found}, {how_many(len(diagnosis.quiet), 'check')} passed"
 
 
-def _explanations(thresholds: Thresholds) -> dict[str, dict[str, str]]:
+def _explainer(thresholds: Thresholds) -> Explained:
+    """The parts of a rule's explanation; asked for few rules while a list of many is closed."""
     from rules.documentation import explanation_parts
     from rules.findings.base import rules
 
-    return {rule.id: explanation_parts(rule, thresholds) for rule in rules()}
+    known = {rule.id: rule for rule in rules()}
+    return lambda rule: explanation_parts(known[rule], thresholds) if rule in known else {}
