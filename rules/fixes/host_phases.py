@@ -338,9 +338,16 @@ def _named(replay: Replay, around: Surroundings, pieces: _Pieces, group: I64) ->
         found.nodes[pieces.node[its]] = True
         np.add.at(found.own, pieces.node[its], pieces.own[its])
         found.inside += _inside(replay, pieces, mine, int(threads[longest]), found.name)
-        found.steps.update(pieces.step[its & (pieces.own > 0)].tolist())
+        found.steps.update(_steps(pieces.step[its], pieces.own[its]))
         found.groups.append(number)
     return list(places.values())
+
+
+def _steps(step: I64, own: F64) -> list[int]:
+    """The steps that work lies in, without those that have only a little of it, such as the end of the one before."""
+    found, which = np.unique(step, return_inverse=True)
+    amount = np.bincount(which.reshape(-1), own)
+    return list(found[(amount >= MIN_PART * own.sum()) & (amount > 0)].tolist())
 
 
 def _inside(replay: Replay, pieces: _Pieces, mine: I64, thread: int, name: str) -> float:

@@ -106,6 +106,19 @@ def test_twenty_launches_lie_between_two_phases(launches: int, names: int) -> No
     assert len(phases(plan_of_body(body, length=3_030 + launches * 40))) == names
 
 
+@pytest.mark.parametrize(("ends", "names"), [(500, 1), (900, 2)])
+def test_work_whose_name_changes_is_one_although_steps_end_with_a_little_of_the_next(
+    ends: float, names: int
+) -> None:
+    """Work of 6 ms at the beginning of each step, by turns of two names, and so much of it before that."""
+
+    def body(trace: TinyTrace, index: int) -> None:
+        trace.region(5, 5_995, ("tokenise", "score")[index % 2])
+        trace.kernels(6_000, 25, 20, 40)
+
+    assert len(phases(plan_of_body(body, length=7_000 + ends))) == names
+
+
 @pytest.mark.parametrize(("reads", "belong"), [(16, True), (17, False)])
 def test_a_loop_of_waits_is_no_part_of_a_phase(reads: int, belong: bool) -> None:
     def body(trace: TinyTrace, _: int) -> None:
