@@ -9,6 +9,7 @@ import numpy as np
 from parsers.model import BOOL, F64, I64, Attribute, EventKind, derived
 from parsers.model.arrays import distinct_values
 from parsers.model.late import regex
+from parsers.model.names.calls import Call
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
@@ -24,6 +25,7 @@ from rules.terms import MAJORITY
 
 MIN_CHECKING = 20  # functions of autograd that ask for NaN in a step
 MIN_STACK_NS = 50_000  # between two records inside an operator: a stack is noted down there
+MAX_STACK_NS = 1_000_000  # what takes longer is something else
 OPERATOR_NS = 10_000  # what passes there anyway
 
 _CHECKS = ("aten::isnan", "aten::_is_any_true", "aten::is_nonzero", "aten::item", "aten::_local_scalar_dense")
@@ -84,6 +86,8 @@ def backward_ns(analysis: Analysis) -> F64:
 @derived
 def nan_checks(analysis: Analysis) -> BOOL:
     """The calls of autograd's questions whether a gradient has a NaN in it; none where only some functions ask."""
+    if not (analysis.trace.events.kind == EventKind.CPU_OP).any():
+        return _checking_kernels(analysis)
     around, function = surroundings_of(analysis), autograd_functions(analysis)
     asks = (function >= 0) & around.inside(_CHECKS[0].__eq__)
     asking = len(distinct_values(function[asks]))
@@ -93,17 +97,57 @@ def nan_checks(analysis: Analysis) -> BOOL:
     return np.asarray(np.isin(function, function[asks]) & around.inside(_CHECKS.__contains__))
 
 
+_ASKS = regex(r"\bCompareEqFunctor<\s*(?:float|double|c10::(?:Half|BFloat16))\s*>")
+_JOINS = regex(r"\bor_kernel_cuda\b")
+
+
+def _checking_kernels(analysis: Analysis) -> BOOL:
+    """The same by kernels: floating-point numbers are compared, whether any differs is joined, and that is read back.
+
+    The backward pass has a thread of its own, so that a program's own checks, on the thread that calls the model, are
+    none of these.
+    """
+    replay = replay_of(analysis)
+    trace, host, device = analysis.trace, replay.host, replay.device
+    asks = named(trace, device.event, _ASKS.search)
+    joins = named(trace, device.event, _JOINS.search)
+    reads = trace.attribute(Attribute.BYTES, device.event, 0) == 1
+    part = np.select([asks, joins, reads], [1, 2, 3], 0)
+    launching, first = np.unique(device.launch, return_index=True)
+    kept = trace.events.kind[device.event[first]] != EventKind.MEMSET  # of a reduction by many blocks
+    launching, part = launching[kept], part[first][kept]
+    thread = analysis.threads.of_events(host.event[launching])
+    mains = [analysis.threads.drivers(device)[1] for span in replay.spans for device in span.devices]
+    asks = (part[:-2] == 1) & (part[1:-1] == 2) & (part[2:] == 3) & (thread[:-2] == thread[2:])
+    asking = np.flatnonzero(asks & ~np.isin(thread[:-2], mains))
+    if len(asking) < MIN_CHECKING * replay.steps * len(replay.spans):
+        return np.zeros(len(host), bool)
+    answered = np.minimum(launching[asking + 2] + 1, len(host) - 1)
+    answered -= host.call[answered] != Call.SYNCHRONIZE
+    edges = np.zeros(len(host) + 1, np.int64)
+    edges[launching[asking]] += 1
+    edges[answered + 1] -= 1
+    return np.asarray(np.cumsum(edges[:-1]) > 0)
+
+
 @derived
 def stacks_ns(analysis: Analysis) -> F64:
     """How much of the time before each call anomaly detection noted down stacks; 0 where it is off.
 
     It does so inside each operator for which the backward pass has a function, while nothing else is recorded there.
     Operators that need no gradient have the number of the next one that does: of those of a number the last is it.
+    Where no operators were recorded, it is many such times between two calls of the threads that do not check.
     """
     replay = replay_of(analysis)
-    if not nan_checks(analysis).any():
-        return np.zeros(len(replay.host))
+    checks, host = nan_checks(analysis), replay.host
+    if not checks.any():
+        return np.zeros(len(host))
     trace = analysis.trace
+    if not (trace.events.kind == EventKind.CPU_OP).any():
+        lane, gap = trace.events.lane[host.event], host.gap
+        noted = (gap >= MIN_STACK_NS) & (gap <= MAX_STACK_NS) & ~np.isin(lane, lane[checks])
+        notes = np.count_nonzero(noted) >= MIN_CHECKING * replay.steps * len(replay.spans)
+        return np.where(noted & notes, gap - OPERATOR_NS, 0.0)
     function = autograd_functions(analysis)
     numbers = distinct_values(trace.attribute(Attribute.SEQUENCE, function[function >= 0], -1))
 

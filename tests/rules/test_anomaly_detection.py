@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from parsers.model import Attribute
+from parsers.model import Attribute, EventKind
 from parsers.model.arrays import distinct_values
 from rules.fixes.backward import autograd_functions, noting_ns, noting_ns_for
 from rules.fixes.plan import Plan
-from tests.rules.builder import AUTOGRAD, TinyTrace
+from tests.rules.builder import AUTOGRAD, MAIN, TinyTrace
 from tests.rules.test_fixes import plan_of_body, promised
 
 FUNCTION = "autograd::engine::evaluate_function: MmBackward0"
@@ -115,3 +117,56 @@ def test_noting_down_goes_with_the_functions_that_it_is_for() -> None:
 @pytest.mark.parametrize(("frames", "noted"), [(185, "9.36 ms"), (195, "1.87 ms")])
 def test_of_stacks_whose_frames_are_recorded_a_fifth_is_their_own(frames: int, noted: str) -> None:
     assert title(program(400.0, frames=frames)).endswith(f"takes {noted}")
+
+
+ASKS = "void vectorized_elementwise_kernel<4, BinaryFunctor<{0}, {0}, bool, CompareEqFunctor<{0}>>>"
+JOINS = "void reduce_kernel<512, 1, ReduceOp<bool, func_wrapper_t<bool, or_kernel_cuda(TensorIterator &)>>>"
+
+
+def native(
+    numbers: str = "c10::BFloat16",
+    count: int = COUNT,
+    thread: int = AUTOGRAD,
+    silent: float = 10.0,
+    bytes: int = 1,
+) -> Plan:
+    """Calls of the driver alone, as Nsight Systems records them; of the checks in many blocks, memory is set first."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 10.0
+        for _ in range(COUNT):
+            at += silent
+            trace.operation(at + 8, at + 18, "void gemm", at)
+            at += 20
+        for place in range(count):
+            trace.operation(at + 8, at + 18, "void gemm", at, thread=AUTOGRAD)
+            trace.operation(at + 30, at + 34, ASKS.format(numbers), at + 20, thread=thread)
+            if place % 2:
+                trace.operation(at + 36, at + 38, "Memset", at + 28, thread=thread, kind=EventKind.MEMSET)
+            trace.operation(at + 50, at + 58, JOINS, at + 40, thread=thread)
+            trace.copy(at + 70, at + 72, "DtoH", at + 60, bytes=bytes, thread=thread)
+            trace.call(at + 68, at + 110, "cudaStreamSynchronize", thread)
+            at += 120
+
+    return plan_of_body(body, length=30 + COUNT * (silent + 20) + count * 120)
+
+
+def test_kernels_alone_show_the_checks_of_the_backward_pass() -> None:
+    plan = native()
+    assert title(plan) == "Turn anomaly detection off: the backward pass checks for NaN 24 times in a step"
+    assert "remove-read-backs" not in promised(plan)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"numbers": "long"}, {"count": 19}, {"thread": MAIN}, {"bytes": 4}],
+    ids=["tokens are compared", "too few", "the program checks itself", "a value is read"],
+)
+def test_other_questions_are_no_anomaly_detection(other: dict[str, Any]) -> None:
+    assert "stop-checking-for-nan" not in promised(native(**other))
+
+
+@pytest.mark.parametrize(("silent", "noted"), [(20, False), (70, True), (950, True), (1_100, False)])
+def test_between_calls_of_the_forward_pass_stacks_are_noted_down(silent: float, noted: bool) -> None:
+    """20 us pass from launch to launch beside what is silent, a few of them in the call."""
+    assert ("noting down stacks takes" in title(native(silent=silent))) is noted

@@ -274,12 +274,15 @@ class StopCheckingForNan:
     id = "stop-checking-for-nan"
     explanation = """
 When it applies
-    At least 20 functions of the backward pass in a step, and half of them, check their result for NaN.
+    At least 20 functions of the backward pass in a step, and half of them, check their result for NaN. Where no
+    operators were recorded: on the backward pass's own thread, floating-point numbers are compared, the answers joined
+    and one byte read back as often.
 
 What is changed in the replay
     The checks are gone, with their kernels and the waits for the answers. Operators of the forward pass that have such
-    a function lose the stretches of at least 50 us in which nothing else is recorded, but for 20 us: there they note
-    down a stack.
+    a function lose the stretches of at least 50 us in which nothing else is recorded, but for 10 us: there they note
+    down a stack. Where no operators were recorded, so do the times of 50 us to 1 ms between two calls of the other
+    threads, if there are many.
 
 What makes it more or less
     Stacks that take less than 50 us each stay.
