@@ -19,6 +19,8 @@ _OF_HOST = (Cause.LAUNCH, Cause.INPUT, Cause.HOST, Cause.SYNCHRONIZATION, Cause.
 _COMMUNICATION = "communication"
 # of a part that the recorder may explain as a whole: what it costs is known to a factor of 1.2 (docs/predictions.md)
 MIN_LEFT = 0.2
+# of a step: that much too long, with the least that is left of each wait, the step may be as long as that says
+KNOWN_WITHIN = 0.25
 # of a recorded step: where the recorder takes less of it, everything is told of the step as recorded
 MIN_RECORDER_SHARE = 0.03
 
@@ -120,6 +122,7 @@ def _step_time(analysis: Analysis, budget: Budget, chance: Removal, recorder: Re
         left = {key: ns - gone.get(key, 0.0) for key, ns in before.items()}
         # what is taken out may be all that kept the GPU waiting; its own work stays as long as it is
         too_long = max(sum(left.values()) - length_ns, 0.0)
+        too_long *= too_long >= KNOWN_WITHIN * length_ns
         for cause in _OF_HOST:
             left[cause.key], too_long = (
                 max(left[cause.key] - too_long, 0.0),

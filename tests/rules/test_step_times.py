@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import resources
+from rules.fixes import step_time
 from rules.fixes.removal import Removal
 from rules.fixes.step_time import _step_time
 from rules.replay.replay import Replay, replay_of
@@ -31,10 +32,16 @@ def test_slow_steps_make_the_cpu_slower_and_leave_the_gpus_own_work_as_it_is(
     assert share * time.scale("compute") * time.length_ns == pytest.approx(time.parts["compute"])
 
 
-@pytest.mark.parametrize(("usual", "stays"), [(1.05, True), (1.01, True), (0.9, False)])
+@pytest.mark.parametrize(
+    ("usual", "left", "stays"),
+    [(1.05, 0.2, True), (1.01, 0.2, True), (0.9, 0.2, False), (1.02, 0.0255, True), (1.02, 0.024, False)],
+    ids=["longer", "as long", "kernels overlap more", "a quarter too long", "by less it may be as long"],
+)
 def test_the_gpu_s_own_work_stays_as_long_as_it_is_unless_kernels_overlap_more(
-    usual: float, stays: bool, monkeypatch: pytest.MonkeyPatch
+    usual: float, left: float, stays: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Waits take eleven times as long as the work, and the least of them that is left makes the step too long."""
+    monkeypatch.setattr(step_time, "MIN_LEFT", left)
     analysis = analysed(resources.path("samples/sync_item.pt.trace.json.gz"))
     replay, device = replay_of(analysis), analysis.active_devices[0]
     edges = Removal(replay, replay.recorded, replay.typical), Removal(replay, replay.typical, replay.usual)
