@@ -11,7 +11,7 @@ from parsers.model.arrays import median_of
 from parsers.model.late import regex
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
-from rules.analysis.names.software import names_that_ran
+from rules.analysis.names.software import names_that_ran, software_of
 from rules.analysis.ranks.collectives import CollectiveColumns
 from rules.analysis.ranks.late import Ranks
 from rules.analysis.ranks.reasons import Reason, Why
@@ -67,6 +67,12 @@ _OF_SHARDS = remedy(
     "Wrap larger units (auto_wrap_policy), so that each transfer is larger and covered by more computation.",
     "Shard inside a node only (HYBRID_SHARD) when the links between nodes are slow.",
     code=_DDP_CODE,
+)
+_OF_RESULTS = remedy(
+    "Gather less: pool, select or reduce on each rank first, and gather what is left.",
+    for_python("Start it before work that does not need it (async_op=True), or send 16-bit types."),
+    code=for_python("""pooled = states.mean(dim=1)                                    # one vector for each text ...
+dist.all_gather_into_tensor(every, pooled.bfloat16())          # ... instead of the states of all tokens"""),
 )
 _JOINED_CODE = for_pytorch("""flat = torch._utils._flatten_dense_tensors(small_tensors)
 torch.distributed.all_reduce(flat)                       # one message instead of many
@@ -209,8 +215,13 @@ def _by_collective(analysis: Analysis, columns: CollectiveColumns, device: int) 
         return JOIN_MESSAGES
     if inside.sum() >= MANY * max(analysis.steps_in_window, 1) and not is_training(analysis):
         return _OF_ACTIVATIONS
-    shards = any(_SHARDS.search(kind) for kind in time)
-    return _OF_SHARDS if shards else _OF_GRADIENTS
+    if not any(_SHARDS.search(kind) for kind in time):
+        return _OF_GRADIENTS
+    software = software_of(analysis.trace)
+    if "FSDP" in software or "DistributedDataParallel" not in software:
+        return _OF_SHARDS
+    # each rank has the whole model: the program gathers something else
+    return _OF_RESULTS if _SHARDS.search(longest) else _OF_GRADIENTS
 
 
 def full_pipeline(stages: int) -> Remedy:

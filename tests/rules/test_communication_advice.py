@@ -54,6 +54,16 @@ def exposed(
 
 
 @pytest.mark.parametrize(
+    ("caller", "advised"),
+    [("DistributedDataParallel.forward", "Gather less"), ("FSDP::all_gather", "FSDP"), ("", "FSDP")],
+)
+def test_who_keeps_the_whole_model_gathers_something_else(caller: str, advised: str) -> None:
+    advice = " ".join(exposed("_allgather_base", caller=caller).advice)
+    assert advised in advice
+    assert ("FSDP" in advice) is (advised == "FSDP")
+
+
+@pytest.mark.parametrize(
     ("collective", "advised"),
     [
         ("all_to_allv", "busiest expert"),
