@@ -73,7 +73,8 @@ When it applies
     its own weights and takes its input out of a stack or ends with a different size than it begins with, or the CPU
     does something of its own only before every so many items that it sends and reads back. Loops in programs that are
     not Python usually step through time: each iteration needs the previous one. So do iterations that begin by
-    picking rows and end by finding the largest or smallest value.
+    picking rows and end by finding the largest or smallest value. Iterations that wait for values only read them back
+    if they make fewer than four calls for each wait, and fewer than eight beside reading and waiting.
 
 What is changed in the replay
     The CPU runs the body once. The GPU work of the other iterations remains, without the 1.5 us that each kernel
