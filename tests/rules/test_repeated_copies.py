@@ -279,3 +279,34 @@ def test_a_region_is_advised_where_loops_bring_their_arrays_again_and_again(
             at = 100 * number + later
             trace.copy(at, at + 20, direction, at - 5, pageable=True, bytes=size)
     assert bool(directive_advice(trace.build())) is told
+
+
+# ---- what is concatenated --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parts", "grows"),
+    [
+        ([[[8, 64, 16], [8, 1, 16]], [[8, 65, 16], [8, 1, 16]]], True),
+        ([[[8, 64, 16], [8, 1, 16]], [[8, 64, 16], [8, 1, 16]]], False),
+        ([[[8, 64, 16], [8, 64, 16]], [[8, 64, 16], [8, 64, 16]]], False),
+        ([[[8, 64, 16], [8, 1, 16]], [[8, 66, 16], [8, 1, 16]]], False),
+        ([None, None], True),
+    ],
+    ids=["a cache", "features side by side", "equal parts", "another length", "shapes unknown"],
+)
+def test_what_is_concatenated_is_copied_again_where_results_grow(
+    parts: list[list[list[int]] | None], grows: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for place, shapes in enumerate(parts):
+            joins = trace.op(10 + place * 30, 35 + place * 30, "aten::cat")
+            if shapes is not None:
+                trace.shapes(joins, [shapes, []], ["TensorList", "Scalar"])  # type: ignore[list-item]
+            begin = 30 + place * 800
+            trace.operation(begin, begin + 780, "void CatArrayBatchedCopy<float>", 15 + place * 30)
+        for place in range(10):
+            trace.operation(1_620 + place * 34, 1_650 + place * 34, "void gemm", 80 + place * 6)
+        trace.call(150, 1_990, "cudaDeviceSynchronize")
+
+    assert ("write-in-place" in promised(plan_of_body(body))) is grows

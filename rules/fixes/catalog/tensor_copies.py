@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from parsers.model import I64, CopyKind
+from parsers.model import BOOL, I64, Attribute, CopyKind
 from parsers.model.arrays import distinct_values
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
@@ -19,6 +19,7 @@ from rules.fixes.forms.shared_heads import shared_heads
 from rules.fixes.forms.shifted_spectra import shifted_spectra
 from rules.fixes.forms.written import called_in_order, calls_of, costly_calls
 from rules.kernels.fitting_shapes import Shapes, elements, fitting
+from rules.kernels.recorded_shapes import Shape, tensors_in
 from rules.losses.built_constants import MAX_LENGTH, Built, built
 from rules.losses.cpu_work import MIN_STEPS
 from rules.remedies.constants import BUILT_ONCE
@@ -43,7 +44,8 @@ class WriteInPlace:
     id = "write-in-place"
     explanation = """
 When it applies
-    More than a tenth of the GPU's time copies tensors into a longer one, as a cache that grows in each step does.
+    More than a tenth of the GPU's time copies tensors into a longer one, as a cache that grows in each step does. Where
+    shapes were recorded, some result is a part of another one's.
 
 What is changed in the replay
     These kernels take a tenth of their time.
@@ -56,7 +58,7 @@ What makes it more or less
         device = replay.device
         joining = named(analysis.trace, device.event, lambda name: "CatArrayBatchedCopy" in name)
         share = float(device.duration[joining].sum() / max(device.duration[device.meeting < 0].sum(), 1.0))
-        if share < MIN_SHARE:
+        if share < MIN_SHARE or not _grow(analysis, replay, joining):
             return
         yield Proposal(
             title=f"Write into one buffer instead of concatenating: {percent(share)} of the GPU's time copies old data",
@@ -72,6 +74,30 @@ What makes it more or less
             ),
             expected=durations_times(joining, LEFT),
         )
+
+
+def _grow(analysis: Analysis, replay: Replay, joining: BOOL) -> bool:
+    """Whether any concatenation takes what another one gives, by their shapes; True where these are not known."""
+    operator = surroundings_of(analysis).whole_operator[replay.device.launch[joining]]
+    dims = distinct_values(analysis.trace.attribute(Attribute.INPUT_DIMS, operator[operator >= 0], -1))
+    if not len(dims) or dims[0] < 0 or (operator < 0).any():
+        return True
+    parts = [tensors_in(analysis.trace.strings[each]) for each in dims.tolist()]
+    given = {_joined_shape(each) for each in parts}
+    return any(len(shape) > 1 and shape in given for each in parts for shape in each)
+
+
+def _joined_shape(parts: list[Shape]) -> Shape:
+    """The shape of these tensors, one behind the other along the dimension in which they differ, or of equal ones ().
+
+    Tensors of one shape are parts of the same kind, and none of them is older.
+    """
+    along = [place for place, sizes in enumerate(zip(*parts, strict=False)) if len(set(sizes)) > 1]
+    if len(along) != 1 or len({len(each) for each in parts}) > 1:
+        return ()
+    whole = list(parts[0])
+    whole[along[0]] = sum(each[along[0]] for each in parts)
+    return tuple(whole)
 
 
 ONCE = 0.5  # of the attention's time, once it reads each key for all heads that share it
