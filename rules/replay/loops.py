@@ -20,7 +20,8 @@ MIN_TIMES_OF_SHORT = 3
 MAX_BODY_LENGTH = 160  # calls
 PRODUCT = -100
 _SIZES = regex(r"\d+")
-_WAYS = regex(r"(vectorized|unrolled|index|legacy)?_?elementwise_kernel(_with_index)?")
+_WAYS = regex(r"(vectorized|unrolled|index|legacy)?_?elementwise_kernel(_with_index)?(<((\(int\))?\d+, )?)?")
+_HOW_IT_READS = ", std::array<char"  # behind what it computes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,8 +45,8 @@ def loops_of(analysis: Analysis) -> tuple[Loop, ...]:
     A round may contain a loop of its own, as layers do that loop over experts; both are told.
 
     Two calls are the same where they launch kernels of the same name without its numbers, or matrix products: how many
-    elements a thread takes, and how large a tile is, follows from an item's size; so does whether a reduction needs a
-    memset before it.
+    elements a thread takes, and how large a tile is, follows from an item's size, and how it reads them from where it
+    begins; so does whether a reduction needs a memset before it.
     The backward pass of a loop has one round less in a row: the first one has nothing to add its gradients to.
     """
     found = _repeated(analysis, MIN_TIMES - 1)
@@ -86,7 +87,7 @@ def kinds_of_calls(analysis: Analysis) -> I64:
     kinds: dict[str, int] = {}
 
     def number(name: str) -> int:
-        plain = _SIZES.sub("", _WAYS.sub("elementwise", name))
+        plain = _SIZES.sub("", _WAYS.sub("elementwise<", name).partition(_HOW_IT_READS)[0])
         return kinds.setdefault(plain, len(kinds))
 
     kernel = numbers_of(trace, device.event, number)

@@ -36,3 +36,35 @@ def test_rounds_that_compute_more_than_what_they_read_are_items(
 
     found = promised(plan_of_body(body, length=20 + ROUNDS * length))
     assert ("join-loop" in found) is over_items
+
+
+HOW = "std::array<char*, 2ul>"
+
+
+@pytest.mark.parametrize(
+    ("other", "over_items"),
+    [
+        (
+            f"void at::native::unrolled_elementwise_kernel<Mul<float>, {HOW}, 4, Offset<1>>(int, Mul<float>)",
+            True,
+        ),
+        (f"void at::native::vectorized_elementwise_kernel<2, Mul<float>, {HOW} >(int, Mul<float>)", True),
+        (f"void at::native::vectorized_elementwise_kernel<(int)2, Mul<float>, {HOW} >(int, T2, T3)", True),
+        (f"void at::native::vectorized_elementwise_kernel<4, Add<float>, {HOW} >(int, Add<float>)", False),
+    ],
+    ids=["one by one", "by two", "as Nsight Systems spells it", "computes something else"],
+)
+def test_how_an_elementwise_kernel_reads_follows_from_where_its_item_begins(
+    other: str, over_items: bool
+) -> None:
+    usual = f"void at::native::vectorized_elementwise_kernel<4, Mul<float>, {HOW} >(int, Mul<float>)"
+
+    def body(trace: TinyTrace, _: int) -> None:
+        for number in range(ROUNDS):
+            at = 10.0 + number * 30
+            # in no order that comes again
+            trace.operation(at + 6, at + 8, usual if number * number % 7 < 3 else other, at)
+            trace.operation(at + 16, at + 18, "void reduce", at + 10)
+            trace.operation(at + 26, at + 28, "void gather", at + 20)
+
+    assert ("join-loop" in promised(plan_of_body(body, length=20 + ROUNDS * 30))) is over_items
