@@ -41,6 +41,7 @@ LATEST = REPOSITORY / ".pytest_cache" / "reached_latest.json"
 NOTICED = REPOSITORY / ".pytest_cache" / "noticed.json"
 DIRECT = 50  # functions that a test runs, fixtures included, which asks one of them directly
 AT_A_TIME = 8  # tests of one function with different parameters
+ID = re.compile(r'^    id = "([\w-]+)"', re.MULTILINE)  # of a rule or a fix
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly")
 
 
@@ -82,15 +83,18 @@ class Reached:
     def tests_of(self, constant: Constant, most_s: float) -> list[str]:
         """Tests that run what reads a constant, ``most_s`` of a processor all together.
 
-        First come those that call it directly, that are named after a module that reads it or asks what does, or in a
-        file that speaks of one, then the quick ones; of one with parameters some at a time.
+        First come those that call it directly, that are named after a module that reads it or asks what does, or after
+        a rule or fix there, that speak of one, or in a file that does, then the quick ones; of one with parameters some
+        at a time.
         """
         readers = read_by(constant)
         reading = {f"{file}:{function}" for file, function in readers if function}
         loaded = tuple(f"{file}:" for file, function in readers if not function)
         files = {file for file, _ in readers}
-        stems = {Path(file).stem.removesuffix("s") for file in files | importers_of(files)}
-        subject = re.compile("|".join("[_ -]".join(stem.split("_")) for stem in stems))
+        askers = files | importers_of(files)
+        stems = {Path(file).stem.removesuffix("s") for file in askers}
+        ids = {name for file in askers for name in ID.findall(_text(file))}
+        subject = re.compile("|".join([*("[_ -]".join(stem.split("_")) for stem in stems), *ids]))
         by_function: dict[str, list[tuple[float, str]]] = {}
         direct = set()
         for test, (seconds, places) in self.tests.items():
@@ -103,6 +107,7 @@ class Reached:
             (
                 test not in direct,
                 subject.search(test) is None,
+                subject.search(_body(test.partition("[")[0])) is None,
                 subject.search(_text(test.partition("::")[0])) is None,
                 number // AT_A_TIME,
                 seconds,
@@ -127,6 +132,11 @@ def _text(file: str) -> str:
     if file not in _texts:
         _texts[file] = (REPOSITORY / file).read_text("utf-8")
     return _texts[file]
+
+
+def _body(test: str) -> str:
+    file, _, name = test.partition("::")
+    return _text(file).partition(f"def {name}(")[2].partition("\n\n\n")[0]
 
 
 def _in_a_process(task: Task) -> str | None:

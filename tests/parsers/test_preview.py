@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,18 @@ def test_the_first_events_of_a_json_file_are_shown_as_a_preview(recording: Path)
     assert first.arguments(0) == whole.arguments(int(np.flatnonzero(rows)[0]))
 
 
+def test_of_long_events_a_preview_reads_a_thousand_bytes_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parsers.chrome.decode.stream.BYTES_AT_ONCE", 100_000)
+    lasting = {"ph": "X", "pid": 1, "tid": 1, "dur": 1, "name": "step", "args": {"notes": "x" * 1_900}}
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps({"traceEvents": [{**lasting, "ts": 2 * number} for number in range(3_000)]}))
+    first = open_preview([path], most_events=1_000)
+    assert first is not None
+    assert len(first.events) == pytest.approx(500, rel=0.15)
+
+
 def test_a_packed_file_has_a_preview_too(recording: Path, tmp_path: Path) -> None:
     packed = tmp_path / "run.json.gz"
     packed.write_bytes(gzip.compress(recording.read_bytes(), 1))
@@ -62,11 +75,12 @@ def test_a_packed_file_has_a_preview_too(recording: Path, tmp_path: Path) -> Non
 
 
 def test_the_first_rows_of_each_table_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parsers.sqlite.database.ROWS_AT_ONCE", 1000)
+    monkeypatch.setattr("parsers.sqlite.database.ROWS_AT_ONCE", 100)
     path = write_export(tmp_path / "run.sqlite", 20_000)
     whole, first = open_trace([path]), open_preview([path], most_events=3_000)
     assert first is not None
     assert 1_000 < len(first.events) < len(whole.events) // 2
+    assert np.bincount(first.events.kind).max() == 1_000, "a third: kernels, calls and ranges are many"
     assert len(first.lanes) == len(whole.lanes)
     assert 0 < len(first.links.operation) < len(whole.links.operation)
     starts = [
@@ -83,6 +97,20 @@ def test_attributes_and_samples_end_with_the_events_of_a_preview(small: Trace) -
     assert first.links.launch.tolist() == [0, 1]
     assert first.attribute(Attribute.GRID, np.array([2, 3])).tolist() == [7, 8]
     assert [counter.time.tolist() for counter in first.counters] == [[0, 150]]
+
+
+@pytest.mark.parametrize(("kernels", "ends"), [(4, True), (5, False)])
+def test_a_kind_with_a_fourth_of_the_events_of_another_was_not_read_to_its_end(
+    kernels: int, ends: bool
+) -> None:
+    """One call was read, and so many kernels, of which the last ones begin later."""
+    builder = TraceBuilder()
+    calls = builder.lane(Lane(LaneKind.CUDA_API, "calls", process=1, thread=1))
+    stream = builder.lane(Lane(LaneKind.GPU_STREAM, "stream 7", device=builder.device(Device(0, "GPU"))))
+    start = 100 * np.arange(kernels)
+    builder.add(start[:1], start[:1] + 150, builder.string("launch"), calls, EventKind.API)
+    builder.add(start, start + 50, builder.string("gemm"), stream, EventKind.KERNEL)
+    assert (len(with_common_end(builder.build()).events) == 3) is ends
 
 
 def test_what_is_in_the_cache_needs_no_preview(recording: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,6 +172,14 @@ def test_time_outside_of_all_parts_is_told(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(("length", "whole"), [(25, True), (26, False)])
+def test_a_title_has_room_for_a_part_of_twenty_five_letters(tmp_path: Path, length: int, whole: bool) -> None:
+    name = "x" * length
+    title = found(open_trace([written(tmp_path, [part(name, 0, 0, 0, 10)])]), "inside-kernels").title
+    assert (name in title) is whole
+    assert len(title) <= 80
+
+
 @pytest.mark.parametrize(("slowest", "told"), [(15.1, True), (14.9, False)])
 def test_uneven_warps_are_told_from_a_ratio_on(tmp_path: Path, slowest: float, told: bool) -> None:
     assert UNEVEN == 1.5

@@ -124,6 +124,12 @@ def calls_of(*, counts_alone: bool = False) -> Stats:
     }
 
 
+def table_with_libraries(folder: Path, stats: Stats) -> ResultTable:
+    path = folder / "saved.prof"
+    path.write_bytes(marshal.dumps(stats))
+    return open_trace([path]).tables[1]
+
+
 @pytest.mark.parametrize("counts_alone", [False, True])
 def test_time_of_libraries_belongs_to_the_own_functions_that_called_them(
     counts_alone: bool, tmp_path: Path
@@ -160,6 +166,34 @@ def test_functions_of_libraries_that_call_each_other_have_no_end(tmp_path: Path)
     path.write_bytes(marshal.dumps(stats))
     _, own = open_trace([path]).tables
     assert own.column("With its libraries") == pytest.approx((6.5, 3.0, 0.5), abs=0.01)
+
+
+@pytest.mark.parametrize(("deep", "arrives"), [(200, True), (201, False)])
+def test_two_hundred_functions_of_libraries_may_call_one_another(
+    deep: int, arrives: bool, tmp_path: Path
+) -> None:
+    """The innermost one takes all the time."""
+    library = [("/usr/lib/python3.11/json/decoder.py", line, "read") for line in range(1, deep + 1)]
+    times = (1, 1, 1.0, 10.0)
+    stats: Stats = {_MAIN: (1, 1, 1.0, 11.0, {})}
+    for caller, function in zip([_MAIN, *library], library, strict=False):
+        stats[function] = (1, 1, 10.0 * (function == library[-1]), 10.0, {caller: times})
+    (own,) = table_with_libraries(tmp_path, stats).column("With its libraries")
+    assert own == (11.0 if arrives else 1.0)
+
+
+def test_of_what_libraries_call_in_circles_a_ten_thousandth_may_be_left(tmp_path: Path) -> None:
+    """Half of the time arrives in each round, the rest goes back."""
+    other = ("/usr/lib/python3.11/json/scanner.py", 5, "scan")
+    half = (1, 1, 5.0, 5.0)
+    stats: Stats = {
+        _MAIN: (1, 1, 1.0, 11.0, {}),
+        _READ: (2, 2, 10.0, 10.0, {_MAIN: half, other: half}),
+        other: (1, 1, 0.0, 5.0, {_READ: half}),
+    }
+    (own,) = table_with_libraries(tmp_path, stats).column("With its libraries")
+    assert isinstance(own, float)
+    assert 0.5e-4 * 11 < 11.0 - own < 1e-4 * 11
 
 
 @pytest.mark.parametrize("at", [7, 30, -3])

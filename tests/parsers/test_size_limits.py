@@ -24,6 +24,7 @@ NOW = 1_700_000_000.0
     [
         ("stacks/loop.perf_report.txt", 64),
         ("stacks/feed.prof", 64),
+        ("stacks/feed.pyinstrument.txt", 64),
         ("results/trtexec_profile.json", 64),
         ("results/genai_perf.json", 64),
         ("results/requests.jsonl", 64),

@@ -8,6 +8,7 @@ import pytest
 from parsers.model import Attribute
 from rules.analysis.analysis import Analysis
 from rules.fixes.backward import entering_graphs_behind
+from rules.fixes.catalog.compilation import JoinCompiledGraphs
 from rules.fixes.plan import Plan
 from rules.replay.replay import replay_of
 from tests.rules.builder import AUTOGRAD, TinyTrace, steps
@@ -139,3 +140,17 @@ def test_a_graph_behind_a_read_back_and_its_backward_pass_are_no_graphs_of_their
     first_of_step = np.diff(replay_of(analysis).host.step, prepend=-1) > 0
     assert not (found[0] | found[1])[first_of_step].any()
     assert not (found[0] & found[1]).any()
+
+
+def test_half_of_the_time_before_graphs_of_other_layers_is_gone() -> None:
+    """Nothing at least, and all of it at most."""
+    analysis = trained(layers=2)
+    replay = replay_of(analysis)
+    _, later = entering_graphs_behind(analysis)
+    (made,) = JoinCompiledGraphs().proposals(analysis, replay)
+    gaps = [
+        replay.overlay([change]).gap[later].sum()
+        for change in (made.low, made.expected, made.high)
+        if change is not None
+    ]
+    assert gaps / replay.usual.gap[later].sum() == pytest.approx([1.0, 0.5, 0.0])
