@@ -144,6 +144,23 @@ def test_a_collective_that_the_program_waits_for_on_the_cpu_is_left_to_the_gpus(
         assert "move-host-phase" not in promised(plan)
 
 
+@pytest.mark.parametrize(("each", "found"), [(55.0, True), (45.0, False)])
+def test_a_collective_of_fifty_microseconds_is_waited_for(each: float, found: bool) -> None:
+    """A step has thirty of them, each between a copy to the CPU and one back."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 10.0
+        for _round in range(30):
+            trace.kernels(at, 2, 5, 10)
+            trace.copy(at + 32, at + 36, "DtoH", at + 22, pageable=True, bytes=4_096, launch_us=16)
+            trace.region(at + 40, at + 40 + each, "gloo:all_reduce")
+            trace.copy(at + 48 + each, at + 50 + each, "HtoD", at + 42 + each, pageable=True, bytes=4_096)
+            at += 60 + each
+
+    told = titles(plan_of_body(body, length=40 + 30 * (60 + each)))
+    assert told.get("keep-on-gpu", "").startswith("Let NCCL exchange tensors") is found
+
+
 def test_what_a_rank_waits_for_others_stays_unless_collectives_of_the_gpus_show_it() -> None:
     gains = [
         next(

@@ -46,6 +46,24 @@ def test_a_fix_is_proposed_from_a_share_of_the_gpus_time_on(fix: str, kernel: st
     assert not proposed(0.95 * share)
 
 
+@pytest.mark.parametrize(("took", "found"), [(42.0, True), (38.0, False)])
+def test_a_slow_operator_with_a_fiftieth_of_the_gpus_time_is_worth_a_faster_kernel(
+    took: float, found: bool
+) -> None:
+    """Its 11 MB can be read and written in 3 us."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.shapes(trace.op(0, 8, "aten::add"), [[900_000]] * 2, ["float", "float"])
+        trace.operation(10, 10 + took, "void vectorized_elementwise_kernel<4>", 2)
+        for number in range(10):
+            begin, each = 10 + took + number * (2_000 - took) / 10, (2_000 - took) / 10
+            trace.operation(begin, begin + each, "void some_other_kernel", 9 + 6 * number)
+
+    analysis = Analysis(steps(5, STEP_US, body).build())
+    (wanted,) = [each for each in fixes() if each.id == "use-faster-kernels"]
+    assert bool(list(wanted.proposals(analysis, replay_of(analysis)))) is found
+
+
 @pytest.mark.parametrize(("multiplied", "moves"), [(0.42, True), (0.43, False)])
 def test_what_is_computed_again_is_memory_bound_where_most_of_it_is(multiplied: float, moves: bool) -> None:
     """Other kernels leave 170 us for what only moves memory, beside products of 168 and 172 us."""

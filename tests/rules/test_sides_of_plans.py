@@ -83,6 +83,23 @@ def test_where_the_recorder_may_take_less_a_fix_may_give_what_it_gives_with_it(
     assert (made.high >= plan.replay.gain_recorded([made.proposal.expected])) is reaches
 
 
+@pytest.mark.parametrize(("works", "known"), [(690.0, True), (640.0, False)])
+def test_a_gpu_that_idles_more_than_a_third_of_the_time_leaves_the_step_unsure(
+    works: float, known: bool
+) -> None:
+    """Its work is what a step takes at least; where the CPU decides how long that was, a fifth less."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        for place in range(10):
+            trace.operation(10 + place * works / 10, 10 + (place + 1) * works / 10, "gemm", 4 + place * 6)
+        trace.call(70, 20 + works, "cudaDeviceSynchronize")
+        trace.region(30 + works, 990, "Python GC")
+
+    plan = plan_of_body(body, length=1_000)
+    made = promise(plan, "collect-garbage-seldom")
+    assert plan.most(made) == pytest.approx(1_000 / works * (1.0 if known else 1.2), rel=0.02)
+
+
 @pytest.mark.parametrize(("size", "joined"), [(900_000, True), (1_100_000, False)])
 def test_small_messages_are_joined_to_shorten_communication(size: int, joined: bool) -> None:
     advised = hidden_communication(small_collectives(10, size=size).replay.analysis, 0).advice
