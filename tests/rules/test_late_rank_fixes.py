@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from parsers.model import CopyKind
 from parsers.ranks.merge import merge
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
 from rules.fixes.base import Proposal
 from rules.fixes.catalog.mend_late_ranks import MendLateRanks
+from rules.fixes.changes import copies
 from rules.fixes.plan import Plan, make_plan
 from rules.replay.late_ranks import gain_without_late_ranks
 from rules.wording.words import ANYBODY
@@ -59,11 +61,15 @@ def test_loading_takes_what_the_rank_that_loads_longest_waits_for() -> None:
 
 
 def mended_ranks(
-    extra: int = 0, slow: float = 20.0, waited_for: bool = True, grids: tuple[int, int] | None = None
+    extra: int = 0,
+    slow: float = 20.0,
+    waited_for: bool = True,
+    grids: tuple[int, int] | None = None,
+    reads: bool = False,
 ) -> Plan:
     """Three ranks, of which rank 1 launches more, and for longer kernels; else the others begin late.
 
-    ``grids``: the blocks of a kernel on rank 1, and on the others.
+    ``grids``: the blocks of a kernel on rank 1, and on the others. Where it ``reads``, rank 1 waits for a value.
     """
     trace = TinyTrace()
     for rank in range(3):
@@ -86,6 +92,11 @@ def mended_ranks(
                 at = begun + place * each
                 made.operation(at, at + each, "void some_kernel", launch + place * 5, device=rank, **size)
             ready = begun + (40 + own) * each
+            if reads and rank == 1:
+                launched = launch + (40 + own) * 5
+                made.copy(ready, ready + 2, "DtoH", launched + 1, device=1, bytes=4, launch_us=1)
+                made.call(launched + 3, ready + 5, "cudaStreamSynchronize")
+                launch += ready + 8 - launched
             end = 10 + max(330 + (40 + extra) * slow, 0 if waited_for else 730 + 40 * 20)
             made.collective(ready, end, launch + (40 + own) * 5, device=rank, stream=7)
             made.call(launch + 10 + (40 + own) * 5, end + 10, "cudaDeviceSynchronize")
@@ -161,6 +172,17 @@ def test_a_rank_that_has_more_to_compute_gives_it_to_the_others() -> None:
         for grids in ((75, 50), (50, 50))
     )
     assert (1 - 1 / more) / (1 - 1 / slower) == pytest.approx(2 / 3, abs=0.04)
+
+
+@pytest.mark.parametrize(("extra", "left"), [(77, True), (83, False)])
+def test_a_value_that_is_read_in_work_of_which_the_others_do_less_than_half_is_read_no_more(
+    extra: int, left: bool
+) -> None:
+    """The others launch 80 kernels and a collective."""
+    made = mended_ranks(extra, reads=True)
+    (mended,) = proposed(made)
+    after = made.replay.overlay([mended.expected])
+    assert after.present[copies(made.replay, CopyKind.D2H)].all() == left
 
 
 def launched_slowly(each: float, blocks: tuple[int, int] = (50, 150), late: int = 0) -> Plan:
