@@ -62,3 +62,25 @@ def test_a_few_experts_are_items_where_each_counts_its_rows(experts: int, counts
             at += 10
 
     assert bool(of_body(body)) is found
+
+
+@pytest.mark.parametrize(
+    ("relations", "sampled", "found"), [(16, False, True), (15, False, False), (16, True, False)]
+)
+def test_relations_whose_rows_are_picked_multiplied_and_put_back_are_items_from_sixteen_on(
+    relations: int, sampled: bool, found: bool
+) -> None:
+    """A network over a graph has fewer layers, and tokens that follow one another are sampled."""
+    names = (
+        "void vectorized_gather_kernel<16, long>",
+        PRODUCT,
+        "void softmax_kernel" if sampled else "void scale_kernel",
+        "void indexFuncLargeIndex<float, long>",
+    )
+
+    def body(trace: TinyTrace, _: int) -> None:
+        for place in range(4 * relations):
+            trace.kernels(10 + 30 * place, 1, 5, 30, names[place % 4])
+        trace.kernels(10 + 120 * relations, 1, 5, 10, "void last_kernel")
+
+    assert bool(of_body(body, length=40 + 120 * relations)) is found

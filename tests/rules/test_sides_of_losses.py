@@ -131,6 +131,17 @@ def test_a_rank_that_idles_half_as_long_again_as_usual_is_named(
     assert found.rank == rank
 
 
+@pytest.mark.parametrize(("gaps", "left_out"), [(20_000, 0), (20_050, 50)])
+def test_of_very_many_gaps_the_longest_are_shown(gaps: int, left_out: int) -> None:
+    """The first hundred are shorter."""
+    trace = TinyTrace()
+    trace.kernels(0, 100, 9.0, 40.0)
+    trace.kernels(4_000, gaps - 99, 5.0, 40.0)
+    start, end = IdleTime(Analysis(trace.build()), Cause.LAUNCH).intervals
+    assert len(start) == gaps - left_out
+    assert np.count_nonzero(end - start < 33_000) == 100 - left_out
+
+
 @pytest.mark.parametrize(
     ("normalises", "others", "told"), [(15, 5, "mostly “gelu” and layer_norm"), (8, 6, "")]
 )
