@@ -43,7 +43,7 @@ def test_heads_that_attend_one_by_one_are_items(stack: tuple[int, ...], found: b
 def test_a_few_experts_are_items_where_each_counts_its_rows(experts: int, counts: bool, found: bool) -> None:
     def body(trace: TinyTrace, _: int) -> None:
         at = 10.0
-        for _layer in range(3):
+        for _layer in range(4):
             trace.kernels(at, 1, 5, 10, "void layer_norm_kernel")
             at += 10
             for _expert in range(experts):
@@ -61,7 +61,7 @@ def test_a_few_experts_are_items_where_each_counts_its_rows(experts: int, counts
             trace.kernels(at, 1, 5, 10, "void last_kernel")
             at += 10
 
-    assert bool(of_body(body)) is found
+    assert bool(of_body(body, length=40 + 4 * (20 + 72 * experts))) is found
 
 
 @pytest.mark.parametrize(
