@@ -28,6 +28,7 @@ SMALL = 4  # a count up to here is changed by one, everything else by a factor
 FACTOR = 2
 FEW_IMPORTERS = 6
 SPEED_ALONE = re.compile(r"AT_ONCE$|POLL_S$|^_?WORTH_")
+ANY_NUMBER = "FORMAT"  # of what is stored: another one than before, whichever
 SHOWN_ALONE = re.compile(r"^_?MAX_(EVIDENCE|LISTED|NAMED|NAME|NAME_LENGTH)$")  # of rules
 
 
@@ -97,8 +98,9 @@ def constants() -> list[Constant]:
     """Every constant of rules and parsers that decides something, in the order of files.
 
     Numbers below zero stand for nothing. No result depends on how much is handled at once (``..._AT_ONCE``), from how
-    much on a quicker way to the same pays (``WORTH_...``), or how often one looks for an end (``..._POLL_S``);
-    none of a rule on how much of an answer is named or shown (``MAX_NAMED``, ``MAX_EVIDENCE``, ...).
+    much on a quicker way to the same pays (``WORTH_...``), how often one looks for an end (``..._POLL_S``), or by which
+    number a stored file's format goes; none of a rule on how much of an answer is named or shown (``MAX_NAMED``,
+    ``MAX_EVIDENCE``, ...).
     """
     return [
         Constant(file, name, at.lineno, value)
@@ -112,7 +114,7 @@ def constants() -> list[Constant]:
 
 def _decides_nothing(file: str, name: str) -> bool:
     shown_alone = file.startswith("rules/") and SHOWN_ALONE.search(name)
-    return bool(shown_alone or SPEED_ALONE.search(name))
+    return bool(shown_alone or SPEED_ALONE.search(name) or name == ANY_NUMBER)
 
 
 def assigned(statement: ast.stmt) -> tuple[str, ast.expr] | None:
