@@ -151,6 +151,9 @@ def kernels(count: int, each_us: float, busy: float) -> TinyTrace:
         (kernels(10, 50.0, 0.64), False),
         (kernels(10, 20.0, 0.9), True),
         (kernels(10, 19.9, 0.9), False),
+        (kernels(3, 1_100.0, 0.7), True),
+        (kernels(2, 1_600.0, 0.7), False),
+        (kernels(3, 900.0, 0.7), False),
     ],
     ids=[
         "100 kernels",
@@ -161,6 +164,9 @@ def kernels(count: int, each_us: float, busy: float) -> TinyTrace:
         "less of it",
         "200 us",
         "shorter",
+        "3 long ones",
+        "2 long ones",
+        "3 shorter ones",
     ],
 )
 def test_kernels_are_enough_to_judge_if_they_are_many_or_fill_some_time(
