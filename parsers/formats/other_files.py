@@ -28,8 +28,8 @@ _BEGINNINGS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
         ),
         (
             rb"(?:[^\n]{0,2000}\n){0,200}?={9} (?:COMPUTE-SANITIZER|CUDA-MEMCHECK)\s",
-            "This is what compute-sanitizer found: errors of a program's memory and threads, and no times.",
-            "Mend them first. Record the program without it then: nsys profile or ncu.",
+            "This is compute-sanitizer's output: errors in how a program uses memory and threads, but no times.",
+            "Fix them first, then record the program without it: nsys profile or ncu.",
         ),
         (rb"PAR1", "This is a table in Parquet form, not a recording that Stallscope knows.", _AS_SQLITE),
         (rb"ARROW1\0", "This is a table in Arrow form, not a recording that Stallscope knows.", _AS_SQLITE),
