@@ -84,7 +84,7 @@ def _says_more(finding: Finding, rest: Finding) -> bool:
         finding.category.own_cause
         and not finding.divided
         and finding.severity is rest.severity
-        and finding.share * AS_LARGE >= rest.share
+        and weight(finding) * AS_LARGE >= rest.share
     )
 
 

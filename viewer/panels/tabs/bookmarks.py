@@ -216,6 +216,8 @@ class BookmarksPanel(Panel):
             self._do(lambda session: session.change(mark.id, note=dialog.textValue()))
 
     def _take_text(self, place: int, key: str, text: str) -> None:
+        if place >= len(self.bookmarks):
+            return  # of a recording that was closed while it was typed
         mark = self.bookmarks[place]
         if key == "note" and text != mark.note:
             self._do(lambda session: session.change(mark.id, note=text))
