@@ -18,7 +18,7 @@ from rules.fixes.plan import Plan, Promise, plan_of
 from rules.fixes.removal import removal_of, removed_share
 from rules.fixes.step_time import StepTime, told_step_times
 from rules.fixes.told import finding_of, gives_of, is_unreported, names_itself
-from rules.ranking import AS_LARGE, ranked, weight
+from rules.ranking import AS_LARGE, gives_less, ranked, weight
 from rules.terms import MAJORITY
 from rules.wording.words import Part, part_of_steps
 
@@ -216,10 +216,9 @@ def _grouped(plan: Plan, findings: Sequence[Finding]) -> list[_Group]:
     ]
     order = [group for group, _ in with_fix]
     for members in _of_late_ranks(plan.replay.analysis, alone, findings):
-        first = findings[members[0]]  # launching is what is left where nothing is named
-        heaviest = weight(first) * (NEARLY_AS_MUCH if first.category is Category.LAUNCH_BOUND else 1.0)
-        lighter = [place for place, (_, gives) in enumerate(with_fix) if gives < heaviest]
-        at = order.index(with_fix[lighter[0]][0]) if lighter else len(order)
+        told, first = findings.__getitem__, findings[members[0]]
+        lighter = [each for each, gives in with_fix if gives_less(gives, map(told, each[1]), first)]
+        at = order.index(lighter[0]) if lighter else len(order)
         order.insert(at, ("", members, False))
     return order
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rules.findings.base import Category, Finding, Severity
+from rules.terms import NEARLY_ALL
 
 # One program recorded twice, by two profilers or on two machines, spends between 0.6 and 1.6 times as long in the same
 # calls (docs/decisions/0013): the ratio of two CPU-side ceilings is known to about a factor of two.
@@ -75,6 +76,16 @@ def weight(finding: Finding) -> float:
     if finding.category not in (Category.UNEXPLAINED_IDLE, Category.SLOW_MEMORY) or not finding.window_ns:
         return finding.share
     return min(sum(end - start for start, end in finding.intervals) / finding.window_ns, 1.0)
+
+
+def gives_less(gives: float, mended: Iterable[Finding], rest: Finding) -> bool:
+    """Whether a fix of some findings gives less than what none mends; nearly as much is enough beside launching.
+
+    For that is what is left where nothing is named, so that what is named must be nearly as large itself.
+    """
+    enough = NEARLY_ALL * weight(rest)
+    named = max(map(weight, mended), default=0.0)
+    return gives < (enough if rest.category is Category.LAUNCH_BOUND and named >= enough else weight(rest))
 
 
 def _says_more(finding: Finding, rest: Finding) -> bool:
