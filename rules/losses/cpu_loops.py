@@ -201,12 +201,14 @@ class Looked(NamedTuple):
     names: I64  # indices of strings
     backward: BOOL
     own: BOOL  # hands a parameter its gradient
+    rounds: tuple[Rounds, ...]  # that may be of items or time steps, the longest stretch first
 
     @property
     def looked_ns(self) -> int:
         return sum(each.end - each.start for each in self.steps)
 
 
+@derived_by
 def looked_into(analysis: Analysis, time: CpuTime) -> Looked:
     """As many of the first steps as have ``MAX_LOOKED_INTO`` operators, the first one at least."""
     table, operators = time.trace.events, time.operators
@@ -221,13 +223,15 @@ def looked_into(analysis: Analysis, time: CpuTime) -> Looked:
         looked = step <= max(last - (len(step) > MAX_LOOKED_INTO), step[0])
         operators, step = operators[looked], step[looked]
         steps = steps[step[0] - 1 : step[-1]]
+    names = table.name[operators].astype(np.int64)
     return Looked(
         tuple(steps),
         operators,
         step,
-        table.name[operators].astype(np.int64),
+        names,
         named(time.trace, operators, is_autograd_function),
         named(time.trace, operators, lambda name: name.endswith(_OWN_WEIGHTS)),
+        tuple(rounds_in(names, step, MIN_TIMES - 1, MAX_BODY)),
     )
 
 
@@ -235,10 +239,9 @@ def looked_into(analysis: Analysis, time: CpuTime) -> Looked:
 def item_loops(analysis: Analysis, time: CpuTime) -> ItemLoops:
     """Loops whose rounds are no layers of a model, with the loops of their backward passes; optimizers left out."""
     looked = looked_into(analysis, time)
-    operators, step, names, backward, own = looked[1:]
+    operators, step, names, backward, own, found = looked[1:]
     if not len(operators):
         return ItemLoops((), 0, 0, 0)
-    found = list(rounds_in(names, step, MIN_TIMES - 1, MAX_BODY))
     fewer = list(rounds_in(names, step, MIN_APART, MAX_BODY))
     free = np.ones(len(operators), bool)
     accepted: list[Rounds] = []

@@ -6,11 +6,10 @@ import numpy as np
 
 from parsers.model import I64, derived_by
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.rounds import Rounds, rounds_in
+from rules.analysis.arithmetic.rounds import Rounds
 from rules.analysis.cpu.cpu_time import CpuTime
 from rules.losses.cpu_loops import (
     CELL,
-    MAX_BODY,
     MIN_TIMES,
     ItemLoops,
     are_batches,
@@ -30,10 +29,9 @@ def time_steps(analysis: Analysis, time: CpuTime) -> ItemLoops:
     looked = looked_into(analysis, time)
     found: list[Rounds] = []
     free = np.ones(len(looked.operators), bool)
-    rounds = list(rounds_in(looked.names, looked.step, MIN_TIMES - 1, MAX_BODY))
     for backward in (False, True):
         forward = tuple(found)
-        for each in rounds:
+        for each in looked.rounds:
             at = slice(each.first, each.first + each.length)
             if not free[at].all() or not (looked.backward[at] == backward).all():
                 continue

@@ -6,6 +6,7 @@ import numpy as np
 
 from parsers.model import BOOL, F64, I64, derived
 from parsers.model.arrays import distinct_values
+from parsers.model.events import of_kinds
 from parsers.model.late import dataclass, regex
 from parsers.model.names.calls import WORK_CALLS, Call
 from parsers.model.names.per_name import named
@@ -50,7 +51,7 @@ def tried_algorithms(analysis: Analysis) -> TriedAlgorithms:
     mine = np.isin(operator, operators)
     if len(distinct_values(host.step[mine])) < MIN_STEPS:
         return TriedAlgorithms(operators[:0], nodes, before, prepared, 0)
-    works = np.isin(host.call, WORK_CALLS)
+    works = of_kinds(host.call, *WORK_CALLS)
     begin, _ = trace.events.spans(operators)
     for place, each in enumerate(operators.tolist()):
         inside = np.flatnonzero(operator == each)
