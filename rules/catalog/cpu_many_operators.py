@@ -234,8 +234,8 @@ How it decides
     {percent(MIN_SHARE)} of the step can go, nothing is reported, nor if fewer than {MIN_STEPS} steps were found.
 
 What to try
-    A layer that goes through all time steps itself: nn.LSTM, nn.GRU or nn.RNN. For other cells, compute what needs no
-    state for all steps before the loop, and torch.compile the rest.
+    A layer that goes through all time steps itself: nn.LSTM or nn.RNN (on a CPU, nn.GRU gains little). For other cells,
+    compute what needs no state for all steps before the loop, and torch.compile the rest.
 
 When it is wrong
     If something between two steps decides what the next one is given, as where a model answers token by token.

@@ -49,7 +49,8 @@ answers = model(torch.stack(rows))           # one call for all of them"""),
 )
 STEPS_IN_ONE_LAYER = remedy(
     for_pytorch(
-        "Let one layer go through all time steps: nn.LSTM, nn.GRU or nn.RNN instead of a loop that calls a cell."
+        "Let one layer go through all time steps: nn.LSTM or nn.RNN instead of a loop that calls a cell. On a CPU, "
+        "nn.GRU still goes through them one by one and gains little."
     ),
     for_pytorch(
         "Keep a cell of your own, but compute what needs no state, such as the products with the inputs, for all steps "
