@@ -12,6 +12,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import union
 from rules.analysis.cpu.cpu_time import TRIVIAL_PERCENTILE, CpuTime
 from rules.analysis.idle.threads import READ_BACKS
+from rules.analysis.stretches.python_values import from_python
 from rules.findings.base import Category, Evidence, Finding, rule
 from rules.losses.at_once import FASTEST_READ, LARGE_BYTES, MAX_OF_A_CORE
 from rules.losses.cpu_loops import MIN_TIMES, MIN_TIMES_ALIKE, ItemLoops, in_optimizer, item_loops
@@ -83,6 +84,8 @@ When it is wrong
         loops = item_loops(analysis, time), time_steps(analysis, time)
         if not reads_values and sum(each.of_operators for each in loops) >= MAJORITY:
             return  # the loop is told instead
+        if not reads_values and from_python(trace, time.operators).calls >= MAJORITY * len(time.operators):
+            return  # so is how their tensors are made
         overhead_ns = time.overhead_ns(in_full=reads_values)
         if overhead_ns < time.step_ns * max(MIN_SHARE, MIN_SEEN * time.slowed):
             return

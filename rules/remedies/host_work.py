@@ -127,6 +127,16 @@ GROWING_STEPS = remedy(
         "computes all earlier ones again."
     ),
 )
+ROWS_AT_ONCE = remedy(
+    for_pytorch("Keep the data in tensors or arrays, and pick a batch by index: data[index]."),
+    for_pytorch(
+        "If rows are Python objects, make one tensor of all of them: torch.tensor(rows), or np.array(rows) and "
+        "torch.from_numpy."
+    ),
+    code=for_pytorch("""batch = torch.stack([torch.tensor(row) for row in rows])   # one call for each row
+batch = torch.tensor(rows)                                 # one call for all of them
+batch = data[index]                                        # or none: data is a tensor, made once"""),
+)
 _PADDED = (
     "Pad to a few lengths (say, multiples of 128 with a mask), so that plans are reused, and run each of these "
     "lengths once before the first request."
