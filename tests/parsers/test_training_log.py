@@ -25,6 +25,8 @@ LINES = {
     "data_time: {data:.4f}  lr: 0.0001  max_mem: 2345M",
     "MMEngine": "mmengine - INFO - Epoch(train)  [1][  {step}/7330]  lr: 2.0e-02  eta: 1 day, 0:00:00  time: {s:.4f}  "
     "data_time: {data:.4f}  memory: 3456  loss: 1.2",
+    "BasicSR": "2026-06-15 05:14:38,421 INFO: [SR][epoch:  0, iter:     {step}, lr:(2.000e-04,)] "
+    "[eta: 4 days, 9:57:56, time (data): {s:.3f} ({data:.3f})] l_pix: 1.7e-01",
     "Paddle": "[TRAIN] epoch: 1, iter: {step}/1000, loss: 2.0, lr: 0.01, batch_cost: {s:.4f}, reader_cost: {data:.5f}, "
     "ips: 54.2",
     "Megatron": " iteration       {step}/  500000 | consumed samples:  2560 | "
@@ -138,6 +140,21 @@ def test_bars_of_another_name_are_another_bar(tmp_path: Path) -> None:
     assert len(table.rows) == 30
 
 
+def test_a_bar_that_states_its_losses_is_one_bar(tmp_path: Path) -> None:
+    """Beside one of checking, which has fewer updates, but the same words in each of them."""
+    checks = "".join(
+        f"\rClass Images mAP@.5: {bar(step % 7, 7, '9.00it/s').strip()}" for step in range(1, 15)
+    )
+    train = "".join(
+        f"\r  {epoch}/2  1.2G  0.0{step}  640: {bar(step, 38, ' 4.00it/s').strip()}"
+        for epoch in (1, 2)
+        for step in range(1, 9)
+    )
+    (table,) = opened(tmp_path, checks + train).tables
+    assert table.title == "Progress bar of 38 iterations: one takes 250 ms (median, smoothed)"
+    assert len(table.rows) == 16
+
+
 def loggable(step: str, rate: str) -> str:
     """As tqdm-loggable prints it."""
     return f"04:52:05.299 [I] Progress on: {step}/200kit rate:{rate} remaining:36:46 elapsed:2:49 postfix:-\n"
@@ -205,6 +222,39 @@ def test_checking_between_epochs_is_told_apart_by_how_many_iterations_it_has(tmp
     assert second.title.startswith(
         "Log with times of day of 90 iterations: an iteration takes 250 ms (median of 10)"
     )
+
+
+@pytest.mark.parametrize(("count", "known"), [(10, False), (11, True)])
+def test_counters_beside_what_has_passed_tell_what_an_iteration_takes(
+    count: int, known: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "job.log"
+    path.write_text(
+        "".join(
+            f"[ {n} Epoch:[ 0/25] [ {n}/ 273] time: {4 + n * 0.75:.4f}, loss: 1.39\n" for n in range(count)
+        )
+    )
+    parser = parser_of(identify(path))
+    assert (parser is not None and parser.format == "training-log") is known
+    if known:
+        (table,) = open_trace([path]).tables
+        assert table.title == "Log with times since the start: an iteration takes 750 ms (median of 10)"
+
+
+def test_times_that_do_not_grow_have_not_passed_since_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "job.log"
+    path.write_text("".join(f"[ {n}/ 273] time: {0.7 + n % 7 / 100:.4f}, loss: 1.39\n" for n in range(30)))
+    assert parser_of(identify(path)) is None
+
+
+def test_years_of_two_digits_and_thousands_with_commas_are_read(tmp_path: Path) -> None:
+    text = "".join(
+        f"26-06-15 21:{n:02}:37.738 - INFO: [epoch:  3, iter:  {20_000 + n * 100:,}, lr:(1.992e-04,)] l_pix: 2e-02\n"
+        for n in range(12)
+    )
+    (table,) = opened(tmp_path, text).tables
+    assert table.title == "Log with times of day: an iteration takes 600 ms (median of 11)"
+    assert table.column("iteration")[:2] == (20_100.0, 20_200.0)
 
 
 @pytest.mark.parametrize(("every_s", "known"), [(9, False), (10, True)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -26,6 +27,7 @@ MIN_WAITING = 0.5  # of the iterations: what waits as long is told as what takes
 MIN_SLOW = 2.0  # times the median: one iteration of twenty that takes as long is told, and so is the first
 _S, _MS = 1e9, 1e6
 _NUMBER = r"\d{1,9}(?:\.\d{1,9})?"
+_STEP = r"(?P<step>\d{1,3}(?:,\d{3}){1,3}|\d{1,12})"  # "20,100" too
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class _Sort:
 
 
 def _sort(name: str, key: str, line: str, unit: float = _S) -> _Sort:
-    words = line.replace("STEP", r"(?P<step>\d{1,12})").replace("TIME", rf"(?P<time>{_NUMBER})")
+    words = line.replace("STEP", _STEP).replace("TIME", rf"(?P<time>{_NUMBER})")
     return _Sort(name, key, regex(words.replace("DATA", rf"(?P<data>{_NUMBER})")), unit)
 
 
@@ -61,6 +63,7 @@ _SORTS = (  # what is looked for stands near the beginning of a line, and in thi
         "data_time: ",
         r"\[ {0,9}STEP/\d{1,12}\][^\n]{0,300}?\btime: TIME,? {1,4}data_time: DATA\b",
     ),
+    _sort("BasicSR", "time (data): ", r"\biter: {1,12}STEP, [^\n]{0,200}?\btime \(data\): TIME \(DATA\)"),
     _sort(
         "Paddle",
         "batch_cost: ",
@@ -90,10 +93,15 @@ _BARS = (
 _THOUSANDS = {"k": 1e3, "M": 1e6}
 _MAX_BEFORE_BAR = 160  # characters in which its name stands
 _STAMPED = regex(  # a line of a logger that counts iterations and states no time of them but its own
-    r"(?P<date>20\d\d[-/]\d\d[-/]\d\d)[ T](?P<clock>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)[^\n]{0,120}?"
-    r"\b(?:[Ss]tep|[Ii]ter|[Ii]teration|[Bb]atch)[^\w\n]{1,3}(?P<step>\d{1,12})(?:/(?P<all>\d{1,12}))?\b"
+    r"(?P<date>\b(?:20)?\d\d[-/]\d\d[-/]\d\d)[ T](?P<clock>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)[^\n]{0,120}?"
+    rf"\b(?:[Ss]tep|[Ii]ter|[Ii]teration|[Bb]atch)[^\w\n]{{1,12}}{_STEP}(?:/(?P<all>\d{{1,12}}))?\b"
+)
+_ELAPSED = regex(  # a line that counts iterations and states what has passed since the program began
+    rf"\[ {{0,9}}{_STEP}/ {{0,9}}(?P<all>\d{{1,12}})\],? {{1,4}}[Tt]ime: {{0,4}}(?P<passed>{_NUMBER})"
 )
 _HAS_FRACTION = regex(r"[.,]")
+_HAS_DIGIT = regex(r"\d")
+_SHORT_DATE = len("23-05-05")
 _COLUMNS = (
     ResultColumn("iteration"),
     ResultColumn("took", "ms"),
@@ -112,7 +120,7 @@ class TrainingLog(Parser):
     files = "logs with the time of each iteration: timm, torchvision, detectron2, Megatron, tqdm and others"
     suffixes = (".log", ".txt", ".out")
     priority = 66
-    version = 5
+    version = 6
 
     def recognises(self, source: Source) -> bool:
         texts = [each.decode("utf-8", "replace") for each in source.printed]
@@ -143,15 +151,15 @@ def _bar_of(text: str) -> list[re.Match[str]]:
 
 
 def _name_of_bar(update: re.Match[str]) -> str:
-    """ "train" of "train 3:  10%|# | 310/3104 [": its number is another one in each epoch."""
+    """ "train" of "train 3 loss=0.41:  10%|# | 310/3104 [": numbers are other ones in each epoch, or in each update."""
     before = update.string[max(update.start() - _MAX_BEFORE_BAR, 0) : update.start()]
-    line = re.split(r"[\r\n\]]", before)[-1]
-    return line.rpartition("%|")[0].rpartition(":")[0].strip(" 0123456789")
+    name = re.split(r"[\r\n\]]", before)[-1].rpartition("%|")[0].rpartition(":")[0]
+    return " ".join(each for each in name.split() if not _HAS_DIGIT.search(each))
 
 
 def _counted(text: str) -> float:
-    """310.0 of "310", and 12,800.0 of "12.8k"."""
-    return float(text.rstrip("kM")) * _THOUSANDS.get(text[-1], 1.0)
+    """310.0 of "310", 20,100.0 of "20,100", and 12,800.0 of "12.8k"."""
+    return float(text.rstrip("kM").replace(",", "")) * _THOUSANDS.get(text[-1], 1.0)
 
 
 def _tables(content: bytes) -> Iterator[ResultTable]:
@@ -160,37 +168,60 @@ def _tables(content: bytes) -> Iterator[ResultTable]:
     if sort is not None:
         yield from _of_iterations(sort, text)
     elif stamps := _stamps_of(text):
-        for whole, found in stamps.items():
-            yield _of_stamps(found, f" of {whole} iterations" if len(stamps) > 1 and whole else "")
+        for told, found in stamps.items():
+            yield _of_stamps(told, found)
     else:
         yield from _of_bar(_bar_of(text))
     yield from nccl_tables(text)
 
 
-def _stamps_of(text: str) -> dict[str | None, list[tuple[float, float]]]:
-    """Iterations by how many there are of their kind, as training has and checking; none where too few lines tell.
+def _stamps_of(text: str) -> dict[str, list[tuple[float, float]]]:
+    """Iterations by what is said of their sort, as training and checking are two; none where too few lines tell.
 
     Of each: its number, and what it took on average since the line before it (ns).
     """
+    since_start = list(_since_start(text))
+    moments = since_start or list(_times_of_day(text))
     found: defaultdict[str | None, list[tuple[float, float]]] = defaultdict(list)
-    before: tuple[str | None, int, int] | None = None
+    for (before, step_before, ns_before, _), (whole, step, ns, is_exact) in pairwise(moments):
+        apart = ns - ns_before
+        if before == whole and step > step_before and apart > 0 and (is_exact or apart >= MIN_APART_S * _S):
+            found[whole].append((float(step), apart / (step - step_before)))
+    enough = {whole: steps for whole, steps in found.items() if len(steps) >= MIN_UPDATES}
+    told = f"Log with times {'since the start' if since_start else 'of day'}"
+    return {
+        told + (f" of {whole} iterations" if len(enough) > 1 and whole else ""): steps
+        for whole, steps in enough.items()
+    }
+
+
+def _times_of_day(text: str) -> Iterator[tuple[str | None, int, int, bool]]:
+    """Of each line: of how many iterations, which one, when (ns), and whether that is more exact than a second."""
     for each in _STAMPED.finditer(text):
-        moment = local_ns(each["date"].replace("/", "-"), each["clock"])
-        if moment is None:
-            continue
-        step, whole = int(each["step"]), each["all"]
-        if before is not None and before[0] == whole and step > before[1]:
-            apart = moment - before[2]
-            if apart >= (0 if _HAS_FRACTION.search(each["clock"]) else MIN_APART_S * _S) and apart > 0:
-                found[whole].append((float(step), apart / (step - before[1])))
-        before = whole, step, moment
-    return {whole: steps for whole, steps in found.items() if len(steps) >= MIN_UPDATES}
+        date = each["date"].replace("/", "-")
+        moment = local_ns(f"20{date}" if len(date) == _SHORT_DATE else date, each["clock"])
+        if moment is not None:
+            yield each["all"], int(_counted(each["step"])), moment, bool(_HAS_FRACTION.search(each["clock"]))
 
 
-def _of_stamps(found: list[tuple[float, float]], of: str) -> ResultTable:
+def _since_start(text: str) -> Iterator[tuple[str | None, int, int, bool]]:
+    """The same; none where the times do not grow from line to line, as what an iteration took would not."""
+    lines = list(_ELAPSED.finditer(text))
+    passed = [float(each["passed"]) * _S for each in lines]
+    if len(lines) >= MIN_UPDATES and all(before < after for before, after in pairwise(passed)):
+        for each, ns in zip(lines, passed, strict=True):
+            yield (
+                each["all"],
+                int(_counted(each["step"])),
+                int(ns),
+                bool(_HAS_FRACTION.search(each["passed"])),
+            )
+
+
+def _of_stamps(told: str, found: list[tuple[float, float]]) -> ResultTable:
     took = np.array([ns for _, ns in found])
     rows = tuple((step, ns / _MS) for step, ns in found)
-    return ResultTable(_told(f"Log with times of day{of}", took, None), _COLUMNS[:2], rows)
+    return ResultTable(_told(told, took, None), _COLUMNS[:2], rows)
 
 
 def _of_bar(updates: list[re.Match[str]]) -> Iterator[ResultTable]:
@@ -226,7 +257,7 @@ def _of_iterations(sort: _Sort, text: str) -> Iterator[ResultTable]:
     waits = "data" in found[0]
     waited = np.array([float(each["data"]) for each in found]) * sort.unit if waits else np.zeros(len(found))
     rows = tuple(
-        (float(each["step"]), ns / _MS, wait / _MS if waits else None)
+        (_counted(each["step"]), ns / _MS, wait / _MS if waits else None)
         for each, ns, wait in zip(found, took.tolist(), waited.tolist(), strict=True)
     )
     waiting = float(waited[1:].sum() / max(took[1:].sum(), 1.0))  # the first one starts everything
