@@ -77,11 +77,12 @@ class RequestPart(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LoadTest:
-    """A mean request of a load test, in ns: its parts; 0 for what is not stated.
+    """A mean request of a load test, or the median one, in ns: its parts; 0 for what is not stated.
 
     ``token_ns`` is the time from one token to the next one; ``rate`` the requests a second that were asked for,
     infinite where all were sent without a pause; ``at_once`` how many of them ran together at most;
-    ``half_first_ns`` when half of the requests have their first token.
+    ``half_first_ns`` when half of the requests have their first token; ``late_ns`` how long the last answers took
+    after all requests were sent, at ``rate``.
     """
 
     parts: tuple[tuple[RequestPart, float], ...]
@@ -89,6 +90,7 @@ class LoadTest:
     rate: float = 0.0
     at_once: float = 0.0
     half_first_ns: float = 0.0
+    late_ns: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ LATE_FIRST_TOKEN = 0.3  # of a request that is answered token by token
 # times: the first token under more requests a second, where the server has reached its limit; and its mean to its
 # median, where few requests make the mean
 MIN_SLOWER = 2.0
+MIN_LATE = 2.0  # times the time of a request, from the last request that was sent to the last answer
 ALONE = 1.5  # requests at once: fewer do not wait for each other
 
 _SENT_AT_ONCE = (
@@ -27,6 +28,10 @@ _SENT_AT_ONCE = (
 _FEW_WAIT = (
     "Look at the requests that wait longest, which make the mean: if they are the first ones, warm the server up "
     "before the test; else the server had no room for them."
+)
+_FALLS_BEHIND = (
+    "The server answers fewer requests than are sent, so each waits longer than the one before: add instances, send "
+    "fewer, or limit how many wait and refuse the others."
 )
 _ALONE = (
     "Only one request runs at a time, so none waits for another: make prompts shorter, let the server reuse prompts "
@@ -72,7 +77,8 @@ How it decides
     {percent(LATE_FIRST_TOKEN)} of its time passes before the first token, or {percent(MUCH_IN_QUEUE)} in the server's
     queue, that is told; otherwise the longest part. Where the mean first token comes {MIN_SLOWER:.0f} times as late as
     the median one, both are told. Of several tests, the one is told in which the first token takes the largest share.
-    If it comes {MIN_SLOWER:.0f} times as late when more requests a second are sent, that is said as well.
+    If it comes {MIN_SLOWER:.0f} times as late when more requests a second are sent, that is said as well, and so are
+    last answers that come {MIN_LATE:.0f} times the time of a request after all of them were sent.
 
 What to try
     Let the server batch requests and run several instances of the model, or make single tokens cheaper. A recording
@@ -113,6 +119,8 @@ When it is wrong
 def _advice(load: LoadTest, part: RequestPart) -> Words:
     if part is RequestPart.FIRST_TOKEN and 0 < load.at_once < ALONE:
         return _ALONE
+    if part is RequestPart.FIRST_TOKEN and _falls_behind(load):
+        return _FALLS_BEHIND
     if part is RequestPart.FIRST_TOKEN and _is_uneven(load):
         return _FEW_WAIT
     return _SENT_AT_ONCE if part is RequestPart.FIRST_TOKEN and _without_limit(load) else _ADVICE[part]
@@ -167,6 +175,11 @@ def _is_uneven(load: LoadTest) -> bool:
     return mean >= MIN_SLOWER * load.half_first_ns > 0
 
 
+def _falls_behind(load: LoadTest) -> bool:
+    """Whether requests came faster than they were answered, and nothing held them back."""
+    return not load.at_once and load.late_ns >= MIN_LATE * _whole(load)
+
+
 def _account(load: LoadTest) -> str:
     asked = f" at {load.rate:g} a second" if 0 < load.rate < math.inf else ""
     asked += f" with at most {load.at_once:.0f} at once" if load.at_once > 1 else ""
@@ -179,7 +192,11 @@ def _account(load: LoadTest) -> str:
     }
     parts = listed([f"{duration(ns)} {told[part]}" for part, ns in load.parts])
     mean = " on average" if _is_uneven(load) else ""
-    return f"A request{asked} takes {duration(_whole(load))}{mean}: {parts}."
+    behind = (
+        f" The last answers came {duration(load.late_ns)} after all requests were sent: the server cannot answer "
+        f"{load.rate:g} a second."
+    )
+    return f"A request{asked} takes {duration(_whole(load))}{mean}: {parts}.{behind if _falls_behind(load) else ''}"
 
 
 def _slower(tests: Sequence[ResultTable]) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 from parsers import open_trace
 from parsers.model import Malformed, ResultTable
 from parsers.model.results import LoadTest, RequestPart
-from parsers.model.units import NS_PER_MS
+from parsers.model.units import NS_PER_MS, NS_PER_S
 from viewer.cli import main
 
 # What SGLang wrote before it stated a rate of requests.
@@ -22,7 +22,8 @@ OF_SGLANG: dict[str, Any] = {
     "max_concurrency": None,
     "total_input_tokens": 51_200,
     "total_output_tokens": 20_100,
-    "mean_e2e_latency_ms": 1_200.0,
+    "mean_e2e_latency_ms": 1_500.0,
+    "median_e2e_latency_ms": 1_200.0,
     "median_ttft_ms": 200.0,
     "median_itl_ms": 5.0,
     "output_throughput": 400.0,
@@ -110,7 +111,7 @@ def test_what_a_load_test_prints_is_what_it_saves(tmp_path: Path) -> None:
     assert first.load is not None
     assert math.isinf(first.load.rate)
     assert "2 requests/s" in second.title
-    assert parts_of(second.load)[RequestPart.FIRST_TOKEN] == 200.0  # the median, where no mean is a number
+    assert second.load is None  # the median of one part and the mean of the other are no request
 
 
 @pytest.mark.parametrize(("rate", "asked"), [("inf", math.inf), ("3.0", 3.0)])
@@ -144,6 +145,28 @@ def test_what_follows_the_first_token_is_the_rest_of_the_request(tmp_path: Path)
     assert parts_of(table.load) == {RequestPart.FIRST_TOKEN: 200.0, RequestPart.TOKENS: 1_000.0}
     assert table.load is not None
     assert (table.load.rate, table.load.at_once, table.load.token_ns) == (4.0, 0.0, 5 * NS_PER_MS)
+
+
+def test_a_median_is_not_taken_from_a_mean(tmp_path: Path) -> None:
+    """What is left of a mean request after the median first token is the time of nothing."""
+    stated = {key: value for key, value in OF_SGLANG.items() if "ttft" not in key} | {"median_ttft_ms": 150.0}
+    of_halves = stated | {"median_e2e_latency_ms": 900.0}
+    assert parts_of(table_of(tmp_path, json.dumps(of_halves)).load) == {
+        RequestPart.FIRST_TOKEN: 150.0,
+        RequestPart.TOKENS: 750.0,
+    }
+    only_means = {key: value for key, value in of_halves.items() if "ttft" in key or "median" not in key}
+    assert table_of(tmp_path, json.dumps(only_means)).load is None
+
+
+def test_how_late_the_last_answers_came_is_told_by_what_was_asked_for(tmp_path: Path) -> None:
+    """100 requests at 4 a second are sent in 25 s."""
+    load = table_of(tmp_path, json.dumps(OF_SGLANG | {"duration": 65.0})).load
+    assert load is not None
+    assert load.late_ns == 40 * NS_PER_S
+    unlimited = table_of(tmp_path, json.dumps(OF_SGLANG | {"request_rate": math.inf})).load
+    assert unlimited is not None
+    assert unlimited.late_ns == 0
 
 
 def test_without_the_time_of_a_request_its_tokens_tell_it(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from parsers.model.late import regex
 from parsers.model.progress import Progress
 from parsers.model.results import Cell, LoadTest, RequestPart, ResultColumn, ResultTable, rows_shown
 from parsers.model.trace import Trace
-from parsers.model.units import NS_PER_MS
+from parsers.model.units import NS_PER_MS, NS_PER_S
 
 _START = regex(rb"\s*\{")
 _METRIC = regex(
@@ -91,7 +92,7 @@ class BenchServing(Parser):
     files = "JSON of the load tests of vLLM and SGLang"
     suffixes = (".json", ".jsonl")
     priority = 46
-    version = 3
+    version = 4
 
     def recognises(self, source: Source) -> bool:
         head = source.head
@@ -235,22 +236,23 @@ def _load(test: dict[str, Any]) -> LoadTest | None:
     latencies = _latencies(test)
     if latencies.get("itl", {}).get("avg") == 0:  # the whole answer came at once: the test did not stream
         return None
-    whole = next((middle for name in _WHOLE_REQUEST if (middle := _middle(latencies.get(name)))), 0.0)
-    token = _middle(latencies.get("tpot")) or _middle(latencies.get("itl"))
-    return _of_tokens(
-        _middle(latencies.get("ttft")),
-        whole,
-        token,
-        _per_request(test, "total_output_tokens"),
-        rate=_number(test.get("request_rate", 0.0)) or (0.0 if "request_rate" not in test else math.inf),
-        at_once=_number(test.get("max_concurrency")) or 0.0,
-        half_first_ms=latencies.get("ttft", {}).get("p50") or 0.0,
-    )
-
-
-def _middle(figures: Mapping[str, float | None] | None) -> float:
-    """The mean, or the median where that alone is stated."""
-    return next((value for each in ("avg", "p50") if figures and (value := figures.get(each))), 0.0)
+    rate = _number(test.get("request_rate", 0.0)) or (0.0 if "request_rate" not in test else math.inf)
+    completed, duration = (_number(test.get(name)) or 0.0 for name in ("completed", "duration"))
+    for figure in ("avg", "p50"):  # a median and a mean have no difference that is a time
+        of = {name: figures.get(figure) or 0.0 for name, figures in latencies.items()}
+        load = _of_tokens(
+            of.get("ttft", 0.0),
+            next((of[name] for name in _WHOLE_REQUEST if of.get(name)), 0.0),
+            of.get("tpot") or of.get("itl") or 0.0,
+            _per_request(test, "total_output_tokens"),
+            rate=rate,
+            at_once=_number(test.get("max_concurrency")) or 0.0,
+            half_first_ms=latencies.get("ttft", {}).get("p50") or 0.0,
+        )
+        if load is not None:
+            late_s = duration - completed / rate if 0 < rate < math.inf else 0.0
+            return replace(load, late_ns=max(late_s, 0.0) * NS_PER_S)
+    return None
 
 
 def _of_tokens(
