@@ -13,6 +13,10 @@ MIN_OF_SUM = 0.9  # of what the other rows add up to: a row called "Total" that 
 _LONGEST = ("max", "maxns", "maxus")  # plain names of the column with the longest call of a row
 # of PyTorch's own, on the GPU
 _RANGE = regex(r"## |ProfilerStep|Optimizer\.|Torch-Compiled Region|nccl:|.+\(dynamo_timed")
+# an operator that starts no kernel
+_STARTS_NOTHING = regex(
+    r"aten::(?:as_strided|view|select|slice|t|transpose|permute|expand|unsqueeze|squeeze|empty|empty_strided)$"
+)
 _DRIVES_A_GPU = regex(r"_{0,2}(?:cu|cuda|hip|hsa_)[A-Z_a-z]\w+$")
 
 
@@ -55,6 +59,8 @@ def totals_of(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> tuple[To
         )
         if name < 0 or time < 0 or (each.share and share < 0) or (each.calls and calls < 0):
             continue
+        if each.of is TimeOf.GPU and is_between_events(header, rows):
+            continue
         kind = places.get("type") if each.kind else None
         if each.kind and kind is None and each.of is TimeOf.CALLS:
             continue  # nvprof's CSV of the GPU alone
@@ -73,6 +79,22 @@ def totals_of(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> tuple[To
         longest = next((places[title] for title in _LONGEST if title in places), -1)
         found.append(Totals(each.of, name, time, share, calls, kinds, without=without, longest=longest))
     return tuple(found)
+
+
+def is_between_events(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> bool:
+    """Whether the GPU's times in a table of PyTorch were taken between two events around each operator.
+
+    They hold the wait for its launch, so that operators which start nothing have some, and others less than none.
+    """
+    plain_titles = [plain(title) for title in header]
+    place = next((plain_titles.index(each) for each in ("selfcuda", "selfxpu") if each in plain_titles), -1)
+    if place < 0:
+        return False
+    times = ((row[plain_titles.index("name")], row[place]) for row in rows) if "name" in plain_titles else ()
+    return any(
+        isinstance(time, float) and (time < 0 or (time > 0 and _STARTS_NOTHING.match(str(name)) is not None))
+        for name, time in times
+    )
 
 
 def _sums(rows: Sequence[Sequence[Cell]], name: int, time: int) -> frozenset[int]:

@@ -59,7 +59,12 @@ _OF_WAITS = {
     Awaited.OTHERS: "Profile the threads and processes that it waits for as well: py-spy record --subprocesses.",
     Awaited.TIME: "Wait for what is to happen, instead of sleeping.",
     Awaited.NETWORK: "Ask for more at once, or fetch in a thread beside the work.",
+    Awaited.USER: "Profile the program without its window or prompt: it waits for its user.",
 }
+_READ_LATER = (
+    "Reading a value back returns when the GPU is done, so this is its time: make its work faster, and read values "
+    "less often, so that the CPU can launch ahead."
+)
 _WHOSE = {
     TimeOf.GPU: "the GPU's time",
     TimeOf.CPU: "the CPU's time",
@@ -97,7 +102,8 @@ How it decides
     takes longer than the GPU's and no operator has {percent(MIN_LEADING)} of it, both are told. Where the rows hold
     less than {percent(MAJORITY)} of the CPU's time and the GPU works for at least {percent(MAJORITY)} of it, the rest
     may be the CPU's wait for the GPU, and the GPU's time is reported. Functions of Python
-    that wait for locks, processes, the network or for time to pass are called waits. Where no function of Python has
+    that wait for locks, processes, the network or for time to pass are called waits, and those that wait for the
+    program's user are left out. Where no function of Python has
     {percent(MIN_LEADING)} of the time itself, the innermost one that has {percent(MAJORITY)} with its calls is told.
     Where a saved profile tells who called whom, the time of Python and of libraries is the program's own function's
     that called them, and the one with at least {percent(MIN_LEADING)} of it is told first.
@@ -134,6 +140,7 @@ When it is wrong
                 [
                     *(_account(each) for each in (main, *(each for each in spent if each is not main))),
                     *_what_may_wait(main, spent),
+                    *_of_user(main),
                     *(_with_libraries(own) if own else _with_what_it_calls(around)),
                     *_others_like_it(spent),
                 ]
@@ -176,7 +183,7 @@ def _first(main: Spent, spent: tuple[Spent, ...]) -> Total:
     """
     if main.of is TimeOf.CALLS and len(spent) == 1:
         return main.rows[0]
-    working = [row for row in main.rows if not row.waits]
+    working = [row for row in main.rows if not row.waits and row.awaits is not Awaited.USER]
     if main.of is TimeOf.CPU and any(each.of is TimeOf.GPU for each in spent):
         working = [row for row in working if not _PHASE.match(row.name)] or working
     return working[0] if working else main.rows[0]
@@ -299,6 +306,11 @@ def _what_may_wait(main: Spent, spent: tuple[Spent, ...]) -> list[str]:
     ]
 
 
+def _of_user(main: Spent) -> list[str]:
+    share = sum(row.share for row in main.rows if row.awaits is Awaited.USER)
+    return [f"For {percent(share)} of it the program waits for its user."] if share >= MIN_NAMED else []
+
+
 def _others_like_it(spent: tuple[Spent, ...]) -> list[str]:
     tables = max(each.tables for each in spent)
     return [f"There are {tables:,} such tables; these figures are from the longest."] if tables > 1 else []
@@ -368,6 +380,8 @@ def _advice(
         return ["Print all rows, or the first ones sorted by their own time."]
     if main.of is TimeOf.PROGRAM and first.awaits is not None:
         return [_OF_WAITS[first.awaits]]
+    if main.of is TimeOf.PROGRAM and first.reads_back:
+        return [_READ_LATER]
     if has_gpu and _is_spread(main, first):
         return [
             "Start fewer and larger operations: a larger batch, a compiled model (torch.compile), or CUDA graphs."

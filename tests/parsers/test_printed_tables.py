@@ -76,6 +76,15 @@ def test_all_time_is_what_torch_states_below_the_table(tmp_path: Path) -> None:
     assert {each.of: each.whole for each in table.totals} == {TimeOf.CPU: 9e6, TimeOf.GPU: 4e6}
 
 
+@pytest.mark.parametrize(("gpu", "is_said"), [("0.000us", False), ("-1.000us", True)])
+def test_times_that_were_taken_between_events_are_left_out_and_that_is_said(
+    gpu: str, is_said: bool, tmp_path: Path
+) -> None:
+    trace = opened(tmp_path, gpu_rows(("aten::mm", "1.0ms", "2.0ms"), ("aten::slice", "1.0ms", gpu)))
+    assert any("between events" in note.reason for note in trace.quality.notes) is is_said
+    assert [each.of for each in trace.tables[0].totals] == [TimeOf.CPU, *([] if is_said else [TimeOf.GPU])]
+
+
 def test_ranges_and_kernels_of_operators_state_time_that_other_rows_state(tmp_path: Path) -> None:
     told = (
         ("forward", "0.000us", "3.0ms"),

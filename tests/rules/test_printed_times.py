@@ -335,29 +335,6 @@ def test_calls_alone_are_told_by_the_longest_one_though_it_waits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "advice"),
-    [
-        ("_thread.lock.acquire", "threads and processes"),
-        ("posix.waitpid", "threads and processes"),
-        ("_winapi.WaitForMultipleObjects", "threads and processes"),
-        ("time.sleep", "instead of sleeping"),
-        ("_ssl._SSLSocket.read", "fetch in a thread"),
-    ],
-)
-def test_a_function_of_python_that_waits_is_a_wait(name: str, advice: str) -> None:
-    builder = TraceBuilder()
-    builder.tables += [profile((name, 7.0, 7.0), ("step (a.py:1)", 2.0, 3.0))]
-    (finding,) = diagnosis_of(Analysis(builder.build())).findings
-    assert str(finding.title) == f"The program waits for 70 % of its time, in {name}"
-    assert advice in str(finding.remedy.advice[0])
-
-
-@pytest.mark.parametrize("name", ["selector (a.py:3)", "lockstep", "socketless"])
-def test_a_name_that_begins_like_a_wait_is_none(name: str) -> None:
-    assert told(profile((name, 7.0, 7.0)))[0] == f"70 % of the program's time is in {name}"
-
-
-@pytest.mark.parametrize(
     ("longest", "title"),
     [(1.9, "The CPU works for 10.0 s, the GPU for 4.00 ms"), (2.0, "20 % of the CPU's time is in aten::mm")],
 )

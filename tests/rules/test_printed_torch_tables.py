@@ -129,3 +129,22 @@ def test_a_loader_that_takes_little_is_not_told_first(whole: float, is_told: boo
     rows = [(f"aten::op{number}", 10.0, 10.0, 1.0) for number in range(9)]
     name = LOADER.format("SingleProcess")
     assert ("DataLoader" in told(of_torch((name, 5.0, whole, 0.0), *rows))[0]) is is_told
+
+
+@pytest.mark.parametrize(
+    ("row", "is_told"),
+    [
+        (("aten::select", 5.0, 5.0, 0.0), True),
+        (("aten::select", 5.0, 5.0, 0.1), False),  # it starts nothing on the GPU
+        (("aten::cat", 5.0, 5.0, 0.1), True),
+        (("aten::cat", 5.0, 5.0, -0.1), False),
+    ],
+)
+def test_times_between_events_are_not_those_of_the_gpu(
+    row: tuple[str, float, float, float], is_told: bool
+) -> None:
+    headline, account = told(of_torch(*OPERATORS, row))
+    assert ("The GPU worked for" in account) is is_told
+    assert headline == (
+        "60 % of the GPU's time is in aten::mm" if is_told else "40 % of the CPU's time is in aten::mm"
+    )

@@ -25,7 +25,7 @@ from parsers.model.trace import Trace
 from parsers.model.units import NS_PER_US
 from parsers.nvprof_text import has_nvprof_tables, nvprof_as_csv
 from parsers.printed_tables import as_csv, has_rule, in_us
-from parsers.table_totals import totals_of
+from parsers.table_totals import is_between_events, totals_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,10 @@ def _nanoseconds(name: str) -> str:
 
 
 _PERF_ANALYZER = "perf_analyzer"
+_BETWEEN_EVENTS = (
+    "GPU times were taken between events around each operator, so they include waiting for its launch: the verdict "
+    "leaves them out"
+)
 _STAGES = {
     RequestPart.QUEUE: ("serverqueue",),
     RequestPart.COMPUTE: ("servercomputeinput", "servercomputeinfer", "servercomputeoutput"),
@@ -165,7 +169,7 @@ class ResultTables(Parser):
     )
     suffixes = (".csv", ".txt", ".log")
     priority = 58
-    version = 12
+    version = 13
 
     def recognises(self, source: Source) -> bool:
         return kind_of(source.head) is not None or _prints_several(source.head) or _is_for_people(source)
@@ -264,6 +268,9 @@ def _tables(
         titles = _titles(table)
         totals = tuple(
             replace(each, whole=in_all.get((index, each.of), 0.0)) for each in totals_of(titles, rows)
+        )
+        quality.note(
+            "between-events", Effect.NOTED, _BETWEEN_EVENTS, count=int(is_between_events(titles, rows))
         )
         load = _load(titles, rows) if kind.producer == _PERF_ANALYZER else None
         yield ResultTable(kind.title, tuple(column for column, _ in measured), rows, totals=totals, load=load)

@@ -20,9 +20,11 @@ class Awaited(Enum):
     OTHERS = 0  # threads or processes
     TIME = 1
     NETWORK = 2
+    USER = 3  # of a window or a prompt
 
 
 MIN_STATED = 2.0  # percent: of a smaller share, rounding hides too much to tell what all of it is
+MIN_READ_BACK_NS = 1e6  # of a call: one that takes as long does not copy a value, but waits for it
 SAME_SUM = 0.02  # of it: one table printed in two orders, or with fewer rows
 WITH_CALLS = "With what it calls"
 LINE, CODE = "Line", "Code"
@@ -38,7 +40,11 @@ _WAITS_IN_PYTHON = {
     ),
     Awaited.TIME: regex(r"time\.sleep"),
     Awaited.NETWORK: regex(r"_ssl\.|_socket\.|socket\."),
+    Awaited.USER: regex(r"_tkinter\.tkapp\.(?:mainloop|wait_\w+)$|builtins\.input$|msvcrt\.getw?che?$"),
 }
+_READS_BACK = regex(
+    r"torch\._C\._?TensorBase\.(?:item|cpu|tolist|nonzero|__\w+__)$|torch\._C\._cuda_synchronize$|cupy\S*\.ndarray\.get$"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,11 @@ class Total:
     def awaits(self) -> Awaited | None:
         """What it waits for, where it is one of Python's functions that wait."""
         return next((each for each, names in _WAITS_IN_PYTHON.items() if names.match(self.name)), None)
+
+    @property
+    def reads_back(self) -> bool:
+        """Whether this is one of Python's functions that return when the GPU is done, and waits for that."""
+        return _READS_BACK.match(self.name) is not None and self.ns >= MIN_READ_BACK_NS * max(self.calls, 1.0)
 
     @property
     def is_one_call(self) -> bool:

@@ -1,0 +1,65 @@
+"""What a profiler of Python printed of waiting: for threads, for the GPU and for the user of the program."""
+
+from __future__ import annotations
+
+import pytest
+
+from parsers.model import ResultColumn, ResultTable
+from parsers.model.builder import TraceBuilder
+from parsers.model.results import TimeOf, Totals
+from rules.analysis.analysis import Analysis
+from rules.diagnosis import diagnosis_of
+from tests.rules.test_printed_times import profile, told
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("_thread.lock.acquire", "threads and processes"),
+        ("posix.waitpid", "threads and processes"),
+        ("_winapi.WaitForMultipleObjects", "threads and processes"),
+        ("time.sleep", "instead of sleeping"),
+        ("_ssl._SSLSocket.read", "fetch in a thread"),
+    ],
+)
+def test_a_function_of_python_that_waits_is_a_wait(name: str, advice: str) -> None:
+    builder = TraceBuilder()
+    builder.tables += [profile((name, 7.0, 7.0), ("step (a.py:1)", 2.0, 3.0))]
+    (finding,) = diagnosis_of(Analysis(builder.build())).findings
+    assert str(finding.title) == f"The program waits for 70 % of its time, in {name}"
+    assert advice in str(finding.remedy.advice[0])
+
+
+@pytest.mark.parametrize(("waited", "is_said"), [(0.49, False), (0.51, True)])
+def test_what_waits_for_the_user_of_a_window_is_no_work(waited: float, is_said: bool) -> None:
+    title, account = told(profile(("_tkinter.tkapp.mainloop", 7.0, 7.0), ("step (a.py:1)", 3.0, 3.0)))
+    assert title == "30 % of the program's time is in step (a.py:1)"
+    assert "For 70 % of it the program waits for its user." in account
+    _, account = told(profile(("builtins.input", waited, waited), ("rest", 9.0, 9.0)))
+    assert ("waits for its user" in account) is is_said
+
+
+@pytest.mark.parametrize(
+    ("name", "calls", "is_gpus"),
+    [
+        ("torch._C.TensorBase.item", 6_999.0, True),
+        ("torch._C.TensorBase.item", 7_001.0, False),  # less than 1 ms each: it only copies a value
+        ("torch._C._TensorBase.cpu", 70.0, True),
+        ("cupy._core.core.ndarray.get", 70.0, True),
+        ("list.item", 70.0, False),
+    ],
+)
+def test_reading_a_value_back_for_long_is_the_gpus_time(name: str, calls: float, is_gpus: bool) -> None:
+    columns = (ResultColumn("Function"), ResultColumn("Own time", "s"), ResultColumn("Calls"))
+    rows = ((name, 7.0, calls), ("step (a.py:1)", 3.0, 1.0))
+    builder = TraceBuilder()
+    builder.tables.append(
+        ResultTable("profile", columns, rows, totals=(Totals(TimeOf.PROGRAM, 0, 1, calls=2, whole=10.0),))
+    )
+    (finding,) = diagnosis_of(Analysis(builder.build())).findings
+    assert ("returns when the GPU is done" in str(finding.remedy.advice[0])) is is_gpus
+
+
+@pytest.mark.parametrize("name", ["selector (a.py:3)", "lockstep", "socketless"])
+def test_a_name_that_begins_like_a_wait_is_none(name: str) -> None:
+    assert told(profile((name, 7.0, 7.0)))[0] == f"70 % of the program's time is in {name}"
