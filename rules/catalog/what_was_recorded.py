@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from parsers.model import Attribute, EventKind
 from parsers.model.units import duration, percent, size
 from rules.analysis.analysis import Analysis
@@ -122,9 +124,12 @@ When it is wrong
         call = trace.name(waited.call) if waited.call >= 0 else ""
         inside = trace.events.duration[waited.call] if waited.call >= 0 else 0
         tells = inside >= MIN_TELLING * waited.took  # else it explains nothing
+        names = bool(call) and (tells or not waited.before_work)
+        waits = bool(call) or waited.before_work or waited.in_code or waited.after_work
+        kind = "one long wait" if waits else "older work"
         what: Words = (
             "Until then the CPU starts up, or makes the first batch"
-            + (f": {shortened(call, 80)} alone takes {duration(int(inside))}" if call and tells else "")
+            + (f": {shortened(call, 80)} alone takes {duration(int(inside))}" if names else "")
             if waited.before_work
             else "The GPU has no more work. The CPU reads what it computed, and each page of unified memory moves as "
             "it is touched"
@@ -161,15 +166,11 @@ When it is wrong
                 *later_steps(analysis.trace),
                 code="" if is_serving_engine(trace) else for_pytorch(_CODE),
             ),
-            culprit=Culprit(CulpritKind.CALL, call) if call else NOBODY,
+            culprit=Culprit(CulpritKind.CALL, call) if names else NOBODY,
             device=device,
             evidence=(
-                Evidence(
-                    any_stream(trace, device),
-                    waited.start,
-                    waited.end,
-                    call or ("one long wait" if waited.in_code or waited.after_work else "older work"),
-                ),
+                Evidence(any_stream(trace, device), waited.start, waited.end, kind),
+                *(evidence_of(trace, np.array([waited.call])) if names else ()),
             ),
             of_recording=True,
         )

@@ -49,13 +49,18 @@ def test_what_takes_longer_than_the_gpu_s_work_is_told_with_what_takes_longest(
 @pytest.mark.parametrize(("share", "named"), [(1.1 * MIN_TELLING, True), (0.9 * MIN_TELLING, False)])
 def test_a_call_is_named_for_that_time_where_it_takes_enough_of_it(share: float, named: bool) -> None:
     trace = TinyTrace()
-    trace.call(0.0, 30_000.0 * share, "cudaMalloc")
+    trace.region(0.0, 5.0, "begin")
+    trace.call(40.0, 40.0 + 30_000.0 * share, "cudaMalloc")
     for number in range(30):
         trace.operation(
             30_000.0 + number * 60, 30_050.0 + number * 60, f"kernel_{number}", 29_990.0 + number * 60
         )
-    (found,) = (each for each in diagnose(trace.build()).findings if "nothing to do at first" in each.title)
+    diagnosis = diagnose(built := trace.build())
+    (found,) = (each for each in diagnosis.findings if "nothing to do at first" in each.title)
     assert ("cudaMalloc alone takes" in found.explanation) is named
+    told = [(each.name, each.start) for each in found.evidence]
+    assert told == [("one long wait", 0), *([("cudaMalloc", ns(40.0))] if named else [])]
+    assert "nothing to do at first" in beside_the_verdict(Analysis(built), diagnosis)
     assert "starts up, or makes the first batch" in found.explanation
 
 
