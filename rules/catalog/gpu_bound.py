@@ -53,6 +53,7 @@ _CODE = """with torch.profiler.profile(record_shapes=True, with_flops=True) as p
     train_step(batch)
 print(prof.key_averages(group_by_input_shape=True).table(sort_by="cuda_time_total", row_limit=15))"""
 
+_NARROW = ("fp4", "fp8", "int8")  # below them there is little to go
 _INSTANCE = regex(r"(?<=\w)-?\.\d+\Z")  # XLA numbers the instructions of a module: "fusion.12"
 
 
@@ -111,7 +112,7 @@ When it is wrong
                 + (f" {_STARTING.format(percent(starting))}" if starting >= NOTEWORTHY_STARTING else "")
             ),
             remedy=remedy(
-                *_faster(families[0][0] if families else Family.OTHER, _are_narrow(analysis, kernels)),
+                *_faster(analysis, kernels, families[0][0] if families else Family.OTHER),
                 ours("Profile its longest kernel with $NsightCompute."),
                 code=_CODE,
             ),
@@ -122,33 +123,40 @@ When it is wrong
         )
 
 
-def _are_narrow(analysis: Analysis, kernels: I64) -> bool:
-    """Whether most of the time in products is spent on types of 8 bits and less, below which there is little to go."""
-    products = of_family(analysis, kernels, *_PRODUCTS)
-    took = durations(analysis.trace, products)
-    narrow = of_type(analysis, products, "fp4", "fp8", "int8")
-    return bool(took[narrow].sum() > MAJORITY * took.sum())
-
-
-def _faster(family: Family, narrow: bool) -> tuple[Words, ...]:
+def _faster(analysis: Analysis, kernels: I64, family: Family) -> tuple[Words, ...]:
     """What makes kernels of a family faster whatever they compute; nothing for those that nobody knows by name."""
-    if family in _PRODUCTS and narrow:
+    if family in _PRODUCTS:
+        return _faster_products(analysis, of_family(analysis, kernels, *_PRODUCTS))
+    return (
+        ("Make the largest family faster: smaller data types, fused kernels.",) if family in _MOVING else ()
+    )
+
+
+def _faster_products(analysis: Analysis, products: I64) -> tuple[Words, ...]:
+    """By the types with which they compute for most of their time, as far as their names tell."""
+    took = durations(analysis.trace, products)
+
+    def are_mostly(*types: str) -> bool:
+        return bool(took[of_type(analysis, products, *types)].sum() > MAJORITY * took.sum())
+
+    if are_mostly(*_NARROW):
         return (
             "Give each product more rows: its types are already narrow, and with few rows it only reads the weights.",
         )
-    if family in _PRODUCTS:
+    if are_mostly(*_NARROW, "fp16", "bf16"):
         return (
-            for_python(
-                ours("Make the largest family faster: lower precision, shapes that fit the $tensor cores.")
-            ),
-            for_native(
-                ours(
-                    "Make the products faster: library kernels, or lower precision where that is exact enough."
-                )
+            ours(
+                "Its products compute in 16 bits already: what is left are shapes that fit the $tensor cores, and 8 "
+                "bits where the model tolerates them (FP8 on newer GPUs, INT8 on older ones)."
             ),
         )
     return (
-        ("Make the largest family faster: smaller data types, fused kernels.",) if family in _MOVING else ()
+        for_python(
+            ours("Make the largest family faster: lower precision, shapes that fit the $tensor cores.")
+        ),
+        for_native(
+            ours("Make the products faster: library kernels, or lower precision where that is exact enough.")
+        ),
     )
 
 

@@ -187,17 +187,40 @@ def test_sms_without_a_block_are_told_where_no_throughput_was_measured(blocks: i
     assert (KernelIdleSms().fault(launched) is not None) is found
 
 
-@pytest.mark.parametrize(("dtype", "narrow"), [("e2m1", True), ("e4m3", True), ("bf16", False)])
-def test_products_of_narrow_types_are_not_told_to_be_narrower(dtype: str, narrow: bool) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "told"),
+    [
+        ("e2m1", "types are already narrow"),
+        ("e4m3", "types are already narrow"),
+        ("bf16", "compute in 16 bits already"),
+        ("f16_s16816", "compute in 16 bits already"),
+        ("f32", "lower precision"),
+    ],
+)
+def test_products_of_narrow_types_are_not_told_to_be_narrower(dtype: str, told: str) -> None:
+    advice = " ".join(advice_on_products([dtype] * 30))
+    assert [
+        each
+        for each in ("types are already narrow", "compute in 16 bits already", "lower precision")
+        if each in advice
+    ] == [told]
+
+
+@pytest.mark.parametrize(("narrow", "told"), [(16, True), (14, False)])
+def test_the_types_that_most_of_the_products_time_is_spent_in_decide(narrow: int, told: bool) -> None:
+    advice = " ".join(advice_on_products(["bf16"] * narrow + ["f32"] * (30 - narrow)))
+    assert ("compute in 16 bits already" in advice) is told
+
+
+def advice_on_products(dtypes: list[str]) -> tuple[str, ...]:
     trace = TinyTrace()
-    for number in range(30):
+    for number, dtype in enumerate(dtypes):
         at = 1_000.0 * number
         trace.op(at, at + 30, "aten::mm")
         trace.operation(at + 20, at + 1_000, f"cutlass_{dtype}_gemm", at + 1, grid=4_000, block=256)
-    told = finding(trace.build(), "gpu-bound")
-    assert told is not None
-    assert ("types are already narrow" in " ".join(told.advice)) is narrow
-    assert ("lower precision" in " ".join(told.advice)) is not narrow
+    found = finding(trace.build(), "gpu-bound")
+    assert found is not None
+    return found.advice
 
 
 @pytest.mark.parametrize(("measured", "told"), [(139.1, 100.0), (99.0, 99.0)])
