@@ -19,6 +19,8 @@ from rules.findings.base import Category, Evidence, Finding, Need, Rule, remedy,
 from rules.losses.cpu_work import MAX_NAMED, MIN_NAMED, Products, named_shares, own_lines, products_of
 from rules.remedies.cpu_work import (
     ALL_CORES,
+    FALLBACK_CONVOLUTION,
+    FAST_CONVOLUTION,
     FEWER_THREADS,
     LARGE_OPERATORS,
     OUTSIDE_OPERATORS,
@@ -243,6 +245,8 @@ def _of_operators(analysis: Analysis, time: CpuTime, longest: Shares) -> tuple[H
     usual = LARGE_OPERATORS if "PyTorch" in software_of(time.trace) else ALL_CORES
     alone = [_name(time.trace, event) for event, ns in longest[:1] if ns >= MAJORITY * analysis.window_ns]
     own = by_name(Culprit(CulpritKind.OPERATOR, alone[0])) if alone else None
+    if any(map(FALLBACK_CONVOLUTION.match, alone)):
+        own = FAST_CONVOLUTION
     advice = (own or usual).and_then(*_RECORD_THE_GPU.advice)
     if products.in_double:
         advice = advice.after(SINGLE_PRECISION)

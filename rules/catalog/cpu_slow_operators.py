@@ -31,7 +31,7 @@ from rules.losses.cpu_work import (
     named_shares,
 )
 from rules.losses.lost_time import evidence_of
-from rules.remedies.cpu_work import IN_SINGLE_PRECISION, NO_ATTENTION_DROPOUT
+from rules.remedies.cpu_work import FALLBACK_CONVOLUTION, IN_SINGLE_PRECISION, NO_ATTENTION_DROPOUT
 from rules.remedies.kernels import FUSED_ATTENTION, LONG_SIDES, SAME_ORDER
 from rules.wording.words import shortened
 
@@ -151,7 +151,6 @@ def _is_awkward(trace: Trace, event: int) -> bool:
 LEFT = 0.5  # half the bytes, and twice as many numbers in a vector register
 CONVOLUTION_LEFT = 0.2  # oneDNN has no convolution in float64: one network took 4.1 to 5.5 times as long
 _MANY = regex(r"[2-9]|\d\d")  # in a list of shapes: a side longer than 1
-_CONVOLUTION = regex(r"aten::_?(slow_conv|thnn_conv)")
 
 
 @rule
@@ -188,7 +187,7 @@ When it is wrong
         trace = analysis.trace
         event, spent = time.spent(time.activity.operators, time.computing)
         types = trace.attribute(Attribute.INPUT_TYPES, event, -1)
-        falls_back = named(trace, event, _CONVOLUTION.match)
+        falls_back = named(trace, event, FALLBACK_CONVOLUTION.match)
         with_types = bool((types >= 0).any())
         doubles = [
             each for each in distinct_values(types[types >= 0]).tolist() if _in_double(trace.strings[each])

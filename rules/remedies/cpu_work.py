@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from parsers.model.late import regex
 from rules.remedies.launching import FUSED_OPTIMIZER
 from rules.remedies.remedy import Remedy, remedy
 from rules.wording.words import Words, for_python, for_pytorch
@@ -138,6 +139,19 @@ LARGE_OPERATORS = remedy(
 torch.set_num_threads(8)                      # the number of physical cores
 with torch.autocast("cpu", dtype=torch.bfloat16):
     loss = loss_of(model(x), y)"""),
+)
+FALLBACK_CONVOLUTION = regex(r"aten::_?(slow_conv|thnn_conv)")
+FAST_CONVOLUTION = remedy(
+    for_pytorch(
+        "This convolution is PyTorch's fallback, several times slower than oneDNN's: for float64, for one small input "
+        "at a time, and in builds without oneDNN (torch.backends.mkldnn.is_available() is False)."
+    ),
+    for_pytorch(
+        "Convert model and input to float32, or use a build with oneDNN; on a Mac, compute on its GPU: device 'mps'."
+    ),
+    code=for_pytorch("""print(torch.backends.mkldnn.is_available(), x.dtype, next(model.parameters()).dtype)
+device = "mps" if torch.backends.mps.is_available() else "cpu"
+model, x = model.float().to(device), x.float().to(device)"""),
 )
 
 ALL_CORES = remedy(

@@ -257,3 +257,24 @@ def test_samples_that_are_moments_say_where_the_cpu_was(functions: dict[str, int
     builder.add(moments, moments, np.array(names, np.int32), lane, EventKind.SAMPLE)
     trace = builder.build()
     assert verdict(Analysis(trace), diagnose(trace)) == f"No GPU activity was recorded{said}"
+
+
+@pytest.mark.parametrize(
+    ("name", "until", "told_so"),
+    [
+        ("aten::_slow_conv2d_forward", 510, True),
+        ("aten::_slow_conv2d_forward", 490, False),
+        ("aten::thnn_conv2d", 510, True),
+        ("aten::mkldnn_convolution", 510, False),
+    ],
+)
+def test_a_convolution_that_pytorch_falls_back_to_is_told_as_that(
+    name: str, until: int, told_so: bool
+) -> None:
+    trace = TinyTrace()
+    trace.op(0, until, name)
+    trace.op(until, 1_000, "aten::native_batch_norm")
+    finding = told(trace)
+    assert finding.title.startswith("The CPU's operators are the limit")
+    assert any("PyTorch's fallback" in each for each in finding.advice) is told_so
+    assert any("amx_bf16" in each for each in finding.advice) is not told_so
