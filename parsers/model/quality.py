@@ -23,6 +23,9 @@ GPU_OPERATORS = "gpu-operators"  # that of the note that counts operators of a G
 IN_ROWS = "operators-in-rows"  # that of the note that counts operators of timelines whose rows are no threads
 FEW_SAMPLES = "few-samples"  # that of the note that counts the samples of a profile, where they are that few
 MIN_SAMPLES = 10  # of a profile: of fewer, each is more than a tenth of the time
+WITHOUT_TIMES = (
+    "counted"  # that of the note that samples state no times: what is drawn is as long as was assumed
+)
 OF_OPERATORS = "operators"  # that of the note that what is drawn as samples are times of PyTorch's operators
 MISSING_BEFORE = "missing-before"  # that of the note that counts operations before which others are missing
 GPU_WITHOUT_TIMES = "gpu-without-times"  # that of the note that counts GPU activities without times

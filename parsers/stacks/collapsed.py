@@ -11,7 +11,7 @@ from parsers.model import Effect, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import regex
 from parsers.model.names.mangled import readable_symbol
-from parsers.model.quality import OF_OPERATORS
+from parsers.model.quality import OF_OPERATORS, WITHOUT_TIMES
 from parsers.stacks.timeline import (
     COUNTED,
     COUNTED_NS,
@@ -58,7 +58,7 @@ def trace_of_stacks(source: Source, wrote: tuple[str, str], data: bytes, progres
     else:
         weights = [count for _, counts in threads.values() for count in counts]
         counted = is_counted(weights)
-        builder.quality.note("counted", Effect.NOTED, COUNTED if counted else WEIGHED)
+        builder.quality.note(WITHOUT_TIMES, Effect.NOTED, COUNTED if counted else WEIGHED)
         unit = COUNTED_NS if counted else WEIGHED_NS
         tell_few(builder, sum(weights) if counted else samples_in(weights))
     for name, (stacks, counts) in threads.items():

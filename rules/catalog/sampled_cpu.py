@@ -225,8 +225,14 @@ def _told_of(time: OwnTime, named: list[OwnFrame]) -> list[OwnFrame]:
 
 
 def _account(time: OwnTime, named: list[OwnFrame]) -> str:
-    told_by = "PyTorch's operators take" if time.of_operators else "Samples show threads at work for"
-    text = f"{told_by} {duration(time.sampled_ns)}"
+    if time.of_operators:
+        text = f"PyTorch's operators take {duration(time.sampled_ns)}"
+    elif not time.timed:
+        text = "Samples of all threads, without times"
+    elif _waiting(time, named):
+        text = f"Samples of all threads are of {duration(time.sampled_ns)}"
+    else:
+        text = f"Samples show threads at work for {duration(time.sampled_ns)}"
     if told := _told_of(time, named):
         text += f": {listed([_told(time, each) for each in told])}"
     if _is_importing(time):
@@ -236,7 +242,7 @@ def _account(time: OwnTime, named: list[OwnFrame]) -> str:
         text += f". {percent(shared.ns / time.sampled_ns)} is in {where}, called from several of them"
     if _is_spinning(time):
         text += (
-            f". For {duration(time.spinning_ns)} threads gave their core away again and again (sched_yield)"
+            f". {_amount(time, time.spinning_ns)} threads gave their core away again and again (sched_yield)"
         )
     nameless = _without_symbols(time)
     if nameless and _is_foreign(time):
@@ -250,6 +256,10 @@ def _account(time: OwnTime, named: list[OwnFrame]) -> str:
         if longest := _longest(time, time.foreign):
             text += f": {listed([_told(time, each) for each in longest])}"
     return f"{text}."
+
+
+def _amount(time: OwnTime, ns: int) -> str:
+    return f"For {duration(ns)}" if time.timed else f"In {percent(ns / time.sampled_ns)} of them"
 
 
 def _told(time: OwnTime, each: OwnFrame) -> str:

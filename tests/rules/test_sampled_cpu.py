@@ -244,10 +244,37 @@ def test_recordings_without_samples_say_why_nothing_is_checked(fixtures: Path) -
         ("solve", True),
         ("0x7f3f60374c7d", False),
         ("0x6fc091 (/home/me/burn)", True),
+        ("numpy/linalg/linalg.py(3): norm", False),
+        ("matplotlib/figure.py(3): draw", False),
+        ("numbers_of_mine/linalg.py(3): norm", True),
+        ("/home/me/numpy/linalg.py(3): norm", True),
+        ("__llround", False),
+        ("__sqrt_finite@GLIBC_2.15", False),
+        ("malloc", False),
+        ("operator new(unsigned long)", False),
+        ("std::vector<Route>::push_back", False),
+        ("std::vector<int> (/home/me/burn)", False),
+        ("Item* std::copy<Item const*, Item*>(Item const*, Item*)", False),
+        ("void sort_all<std::vector<int> >(std::vector<int>&)", True),
+        ("Route::Route(std::vector<int> const&)", True),
+        ("mallocs", True),
     ],
 )
 def test_frames_of_python_libraries_and_the_system_are_not_the_users(frame: str, own: bool) -> None:
     assert is_own_frame(frame) is own
+
+
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [
+        ("30", "Samples of all threads, without times: 67 % in solve"),
+        ("3000000", "Samples of all threads, without"),
+    ],
+)
+def test_samples_without_times_are_told_without_times(count: str, told: str, tmp_path: Path) -> None:
+    account = found(opened(tmp_path, f"main;solve {2 * int(count)}\nmain;read {count}\n")).account
+    assert str(account).startswith(told)
+    assert " s" not in str(account).replace(" solve", "")
 
 
 def test_frames_are_taken_apart() -> None:

@@ -19,6 +19,7 @@ from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass, regex
 from parsers.model.names.mangled import readable_symbol
 from parsers.model.names.source_files import KERNEL_FRAME, is_address
+from parsers.model.quality import WITHOUT_TIMES
 from parsers.model.results import Cell, TimeOf, Totals
 from parsers.printed_profile import read_profile
 from parsers.stacks.timeline import (
@@ -193,7 +194,7 @@ class PerfScript(Parser):
         set_aside(builder, "lines that are not part of a sample", wrong)
         tell_few(builder, sum(len(each.time) for each in threads.values()))
         if not any(each.is_timed for each in threads.values()):
-            builder.quality.note("counted", Effect.NOTED, COUNTED)
+            builder.quality.note(WITHOUT_TIMES, Effect.NOTED, COUNTED)
         usual = usual_distance(np.array(each.time, np.int64) for each in threads.values())
         for (name, thread), each in threads.items():
             add_thread(builder, _sampled(name, thread, each, usual))

@@ -13,6 +13,7 @@ from parsers.files.decoders import UNREADABLE, from_json
 from parsers.model import I32, Effect, Lane, LaneKind, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import regex
+from parsers.model.quality import WITHOUT_TIMES
 from parsers.model.units import NS_PER_US
 from parsers.stacks.json_profile import decoded_profile
 from parsers.stacks.timeline import (
@@ -193,7 +194,7 @@ class Speedscope(Parser):
             elif each.type == "evented":
                 _add_calls(builder, each, names)
         if any(each.unit == "none" and each.samples for each in profiles):
-            builder.quality.note("counted", Effect.NOTED, COUNTED if counted else WEIGHED)
+            builder.quality.note(WITHOUT_TIMES, Effect.NOTED, COUNTED if counted else WEIGHED)
         return builder.build(progress.part(0.9, 1.0))
 
 

@@ -17,6 +17,18 @@ _NOT_OWN = regex(
     r"|\\(?i:python[\d.]+|(?:ana|mini)(?:conda|forge)\w*(?:\\envs\\[^\\]+)?)\\(?i:lib)\\"  # on Windows
 )
 _NOT_OWN_BINARY = regex(r"\.so(\.|$)|^\[|^/(usr|lib|lib64|opt)/|python[\d.]*$|\.(dll|dylib)$|^dyld$")
+# of compilers and of C's library, where no binary is stated, and the templates of C++'s wherever they were compiled
+_OF_C = regex(
+    r"__\w|_start$|(?:malloc|calloc|realloc|free|cfree|_int_\w+)$|[^()]*@@?GLIBC_|operator (?:new|delete)\b"
+)
+_OF_CPP = ("std::", "__gnu_cxx::")
+_ARGUMENTS = regex(r"<[^<>]*>|\([^()]*\)")
+# as a path begins that a profiler shortened by the folder of packages
+_PACKAGE = regex(
+    r"(?:torch(?:vision|audio)?|tensorflow|keras|jax(?:lib)?|flax|numpy|scipy|pandas|polars|sklearn|numba|cupy|h5py"
+    r"|matplotlib|PIL|cv2|skimage|transformers|tokenizers|datasets|accelerate|diffusers|peft|deepspeed|megatron"
+    r"|(?:pytorch_)?lightning|timm|vllm|sglang|triton|xformers|requests|urllib3|aiohttp|httpx|tqdm|wandb)$"
+)
 _ADDRESS = regex(r"0x[0-9a-f]+", re.IGNORECASE)
 _FRAME = regex(r"(?P<file>[^()]+)\((?P<line>\d+)\): (?P<function>.+)", re.DOTALL)
 # as VizTracer writes it
@@ -56,8 +68,8 @@ def is_own_frame(name: str) -> bool:
         file = found["file"]
         return is_own_file(file) and not _is_of_python(file)
     if (found := _IN_BINARY.fullmatch(name)) is not None:
-        return _NOT_OWN_BINARY.search(found["binary"]) is None
-    return not is_address(name)
+        return _NOT_OWN_BINARY.search(found["binary"]) is None and not _is_of_cpp(found["function"])
+    return not is_address(name) and _OF_C.match(name) is None and not _is_of_cpp(name)
 
 
 def _python_frame(name: str) -> re.Match[str] | None:
@@ -81,9 +93,19 @@ def programs_packages(names: Iterable[str]) -> re.Pattern[str] | None:
     return re.compile(rf"[/\\](?:site|dist)-packages[/\\](?:{listed})[/\\.]", re.IGNORECASE)
 
 
+def _is_of_cpp(function: str) -> bool:
+    """Whether a function is of C++'s library: "Item* std::copy<Item const*, Item*>(Item const*, Item*)"."""
+    if "::" not in function:
+        return False
+    bare, changed = function, 1
+    while changed:
+        bare, changed = _ARGUMENTS.subn("", bare)
+    return bare.rpartition(" ")[2].startswith(_OF_CPP)
+
+
 def _is_of_python(file: str) -> bool:
-    """Whether a path that was shortened begins with a module of Python's library, or with torch."""
+    """Whether a path that was shortened begins with a module of Python's library, or with a well-known package."""
     if file.startswith(("/", "\\")) or file[1:2] == ":":
         return False
     first = re.split(r"[/\\]", file, maxsplit=1)[0].removesuffix(".py")
-    return first in sys.stdlib_module_names or first == "torch"
+    return first in sys.stdlib_module_names or _PACKAGE.match(first) is not None

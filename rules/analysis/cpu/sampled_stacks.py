@@ -18,7 +18,7 @@ from parsers.model.names.source_files import (
     is_own_frame,
     programs_packages,
 )
-from parsers.model.quality import FEW_SAMPLES, OF_OPERATORS
+from parsers.model.quality import FEW_SAMPLES, OF_OPERATORS, WITHOUT_TIMES
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.names.waits import spins, waits_for_others
 from rules.analysis.stretches.program_frames import program_script
@@ -59,7 +59,7 @@ class OwnTime:
     those that are innermost below own ones, whichever these are. ``spinning_ns`` is time of threads that wait without
     sleeping, ``importing_ns`` that of importing modules, without functions that these call meanwhile.
     ``of_operators`` says that it is the time of PyTorch's operators, on the CPU or on the GPU; ``few`` is the number of
-    samples where that is too small for shares of the time, else 0.
+    samples where that is too small for shares of the time, else 0. Where they state no times it is not ``timed``.
     """
 
     sampled_ns: int
@@ -71,6 +71,7 @@ class OwnTime:
     importing_ns: int = 0
     of_operators: bool = False
     few: int = 0
+    timed: bool = True
 
     @property
     def without_helpers_ns(self) -> int:
@@ -160,6 +161,7 @@ def own_time(trace: Trace) -> OwnTime:
         importing,
         OF_OPERATORS in notes,
         notes.get(FEW_SAMPLES, 0),
+        WITHOUT_TIMES not in notes,
     )
 
 
