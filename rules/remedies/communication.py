@@ -10,6 +10,8 @@ import numpy as np
 from parsers.model.arrays import median_of
 from parsers.model.late import regex
 from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import durations
+from rules.analysis.gpu.inside_window import of_type
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.software import names_that_ran, software_of
 from rules.analysis.ranks.collectives import CollectiveColumns
@@ -18,7 +20,7 @@ from rules.analysis.ranks.reasons import Reason, Why
 from rules.analysis.ranks.recorded import ranks_of
 from rules.analysis.recording.training import is_training
 from rules.remedies.remedy import Remedy, remedy
-from rules.terms import quoted
+from rules.terms import MAJORITY, quoted
 from rules.wording.words import Words, for_python, for_pytorch, ours
 
 OF_THE_GPU = (Why.CLOCK, Why.SLOW)  # the same work takes longer: the work is not what differs
@@ -32,6 +34,7 @@ BESIDE_COMPUTATION = (
     "Start each transfer on its own stream as soon as its data is ready, and compute meanwhile."
 )
 
+_SIXTEEN_BITS = "Send 16 bits instead of 32 where that is precise enough."
 
 _DDP_CODE = for_python("""model = torch.nn.parallel.DistributedDataParallel(
     model,
@@ -84,7 +87,7 @@ JOIN_MESSAGES = remedy(
         "tensor), or overlap them with computation."
     ),
     ours("Capture computation and communication as one $CUDA graph, so that no rank launches them late."),
-    "Send 16 bits instead of 32 where that is precise enough.",
+    _SIXTEEN_BITS,
     code=_JOINED_CODE,
 )
 EQUAL_WORK = remedy(
@@ -176,7 +179,7 @@ LESS_ON_CPU = remedy(
     for_python(
         "Start a collective as soon as its data is there (async_op=True), and compute until it is needed."
     ),
-    "Send 16 bits instead of 32 where that is precise enough.",
+    _SIXTEEN_BITS,
     code=for_pytorch("""for number, batch in enumerate(batches):
     last = (number + 1) % 4 == 0
     with contextlib.nullcontext() if last else model.no_sync():
@@ -189,8 +192,19 @@ LESS_ON_CPU = remedy(
 
 def hidden_communication(analysis: Analysis, device: int) -> Remedy:
     """What hides or shortens transfers, by what is sent: gradients, shards, tokens, activations."""
-    found = _by_collective(analysis, ranks_of(analysis).run.columns, device)
-    return remedy(*found.advice, native=(BESIDE_COMPUTATION,), code=found.code)
+    columns = ranks_of(analysis).run.columns
+    found = _by_collective(analysis, columns, device)
+    halved = found in (_OF_ACTIVATIONS, _OF_SHARDS) and _sums_single_precision(analysis, columns, device)
+    advice = (*found.advice, *((_SIXTEEN_BITS,) if halved else ()))
+    return remedy(*advice, native=(BESIDE_COMPUTATION,), code=found.code)
+
+
+def _sums_single_precision(analysis: Analysis, columns: CollectiveColumns, device: int) -> bool:
+    """Whether most of the collectives' time is spent in kernels that are named after sums of 32 bits."""
+    t0, t1 = analysis.window
+    events = columns.event[(columns.device == device) & (columns.end > t0) & (columns.start < t1)]
+    took = durations(analysis.trace, events)
+    return bool(took[of_type(analysis, events, "fp32")].sum() >= MAJORITY * max(took.sum(), 1))
 
 
 def _by_collective(analysis: Analysis, columns: CollectiveColumns, device: int) -> Remedy:

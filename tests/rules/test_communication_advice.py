@@ -93,6 +93,31 @@ def test_many_sums_in_a_program_that_does_not_train_are_those_of_split_layers(
 
 
 @pytest.mark.parametrize(
+    ("kernel", "others", "told"),
+    [
+        ("ncclDevKernel_ReduceScatter_Sum_f32_RING_LL", 0, True),
+        ("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL", 0, False),
+        ("ncclDevKernel_ReduceScatter_Sum_f32_RING_LL", 4, True),
+        ("ncclDevKernel_ReduceScatter_Sum_f32_RING_LL", 6, False),
+    ],
+)
+def test_sums_of_32_bits_are_told_to_travel_in_16(kernel: str, others: int, told: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for number in range(10):
+            start = 100.0 * number
+            trace.operation(start, start + 50, "sm90_gemm", start)
+            name = "ncclDevKernel_AllGather_RING_LL" if number < others else kernel
+            more: dict[str, Any] = {"collective": "_allgather_base"}
+            trace.operation(
+                start + 51, start + 99, name, start + 10, stream=20, message_bytes=8_000_000, **more
+            )
+
+    findings = diagnose(steps(4, 1_000, body, into=TinyTrace(rank=0)).build()).findings
+    found = next(each for each in findings if each.category is Category.EXPOSED_COMMUNICATION)
+    assert any("16 bits instead of 32" in each for each in found.advice) is told
+
+
+@pytest.mark.parametrize(
     ("count", "size", "told"), [(4, 200_000_000, True), (4, 199_000_000, False), (5, 200_000_000, False)]
 )
 def test_a_few_large_messages_are_said_to_travel_in_one_bucket(count: int, size: int, told: bool) -> None:
