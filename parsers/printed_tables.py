@@ -6,10 +6,13 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from parsers.model.late import regex
 
 _RULE = regex(r"^ ?-{3,}(?:  +-{3,})+ *$")
+_BOX = regex(r"^\+(?:-{3,}\+){2,} *$")  # nsys stats --format table
+_RULES_OF_BOX = 3  # above and below its header, and below its rows
 _TIME = regex(r"(-?\d{1,12}(?:\.\d{1,12})?(?:e[+-]\d\d)?)(ns|us|ms|s)")
 _US = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
 _NUMBER = regex(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
@@ -17,14 +20,25 @@ _NUMBER = regex(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 
 def has_rule(text: str) -> bool:
     """Whether a line of dashes under a header says where columns are."""
-    return "---" in text and any(map(_RULE.match, text.splitlines()))
+    return "---" in text and any(_RULE.match(line) or _BOX.match(line) for line in text.splitlines())
 
 
 def as_csv(lines: Sequence[str]) -> Iterator[str]:
     """The lines; those of a printed table as CSV, up to an empty line or a rule that ends it, without the rules."""
     places: list[slice] = []
-    header = -1
+    header, rules = -1, 0
     for number, line in enumerate(lines):
+        if _BOX.match(line):
+            edges = [at for at, each in enumerate(line) if each == "+"]
+            rules = rules % _RULES_OF_BOX + 1
+            places = (
+                [slice(start + 1, end) for start, end in pairwise(edges)] if rules < _RULES_OF_BOX else []
+            )
+            if not places:
+                yield ""
+            continue
+        if rules % _RULES_OF_BOX and not line.startswith("|"):
+            rules, places = 0, []
         if _RULE.match(line):
             if places and number != header + 1:
                 places = []

@@ -43,6 +43,31 @@ def test_what_a_windows_shell_wrote_is_read_too(tmp_path: Path) -> None:
     assert table.column("Name") == ("aten::mm", "aten::add")
 
 
+BOX = """Using a.sqlite for SQL queries.
+ ** CUDA API Summary (cuda_api_sum):
+
++----------+-----------------+-----------+------------------+
+| Time (%) | Total Time (ns) | Num Calls |       Name       |
++----------+-----------------+-----------+------------------+
+|     75.0 |       3,000,000 |       600 | cudaLaunchKernel |
+|     25.0 |       1,000,000 |         4 | cudaMalloc       |
++----------+-----------------+-----------+------------------+
+done
+"""
+
+
+def test_a_table_in_a_box_is_one(tmp_path: Path) -> None:
+    (table,) = opened(tmp_path, BOX).tables
+    assert [each.name for each in table.columns] == ["Time", "Total Time", "Num Calls", "Name"]
+    assert rows(table) == [
+        (75.0, 3_000_000.0, 600.0, "cudaLaunchKernel"),
+        (25.0, 1_000_000.0, 4.0, "cudaMalloc"),
+    ]
+    assert len(opened(tmp_path, BOX + BOX).tables) == 2
+    (cut,) = opened(tmp_path, BOX[: BOX.index("|     25.0")]).tables
+    assert len(cut.rows) == 1
+
+
 def test_without_its_header_a_text_is_no_table(tmp_path: Path) -> None:
     lines = [line for line in TORCH.splitlines() if "Self CPU %" not in line]
     with pytest.raises(UnknownFormat):

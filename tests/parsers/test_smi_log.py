@@ -170,6 +170,7 @@ def test_a_script_may_state_units_in_names_and_seconds_since_its_start(tmp_path:
         "time,gpu_util,memory_used",
         "timestamp,cpu_util,memory_used",
         "timestamp,gpu_power_w,gpu_energy_kwh",
+        "# gpu wait time: 2.5935 (s)",
     ],
 )
 def test_other_tables_of_somebodys_are_no_logs_of_gpus(header: str, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ from parsers.smi.readings import Readings
 
 MAX_LINE_LENGTH = 64 * 1024
 _LINES_AT_ONCE = 4096
-_DMON = regex(r"^#\s*(date,?\s+)?(time,?\s+)?gpu[\s,]+\w", re.IGNORECASE)
+_DMON = regex(r"^#\s*(date,?\s+)?(time,?\s+)?gpu([\s,]+[a-z][\w/]*)+[\s,]*$", re.IGNORECASE)
 _DCGM = regex(r"^#\s*Entity\s+[A-Z]\w+", re.IGNORECASE)
 _QUERY = regex(r"^(\w[\w.]*( \[[^\]]*\])?)(, ?\w[\w.]*( \[[^\]]*\])?)+$")
 _QUERY_FIELDS = regex(
@@ -62,7 +62,7 @@ class DeviceLog(Parser):
     files = "printed tables, dmon, query logs and tegrastats, as counters"
     suffixes = (".csv", ".txt", ".log")
     priority = 70
-    version = 6
+    version = 7
 
     def recognises(self, source: Source) -> bool:
         lines = _decoded(source.head).splitlines()[:200]

@@ -169,7 +169,7 @@ class ResultTables(Parser):
     )
     suffixes = (".csv", ".txt", ".log")
     priority = 58
-    version = 13
+    version = 14
 
     def recognises(self, source: Source) -> bool:
         return kind_of(source.head) is not None or _prints_several(source.head) or _is_for_people(source)
