@@ -9,6 +9,7 @@ from rules.diagnosis import Diagnosis
 from rules.findings.base import Category, Finding
 from rules.fixes.plan import Outcome, Plan, Promise
 from rules.fixes.step_time import MIN_RECORDER_SHARE
+from rules.terms import MAJORITY
 from rules.verdict.measured_gains import measured_gains
 from rules.verdict.verdict import first_problem, shows_no_run
 from rules.wording.words import Part, listed, part_of
@@ -18,6 +19,7 @@ ADDS_LITTLE = 1.02
 MIN_SPEEDUP = 1.01  # less is nothing to speak of
 MAX_FACTOR = 50.0  # of a kernel: a larger one is what arithmetic allows, and nobody reaches
 TOO_LITTLE_LEFT = "too little would be left to give a speed-up factor"
+MIN_TAKEN = 0.2  # of a step, off the GPU's work: less is not missed
 OTHER_SHARE = 0.005  # of the window: a share that differs more from the headline's is told
 
 
@@ -47,6 +49,19 @@ def usually(promise: Promise) -> str:
     return (
         f"In {known.programs} programs that nothing was fitted on, this fix usually gave {known.low:.2g} to "
         f"{known.high:.2g} times the predicted gain."
+    )
+
+
+def held_back(plan: Plan, promise: Promise) -> str:
+    """That a step hardly gains what a fix takes off the GPU's work, as a sentence; empty where it gains most of it."""
+    replay = plan.replay
+    less = replay.gpu_work() - replay.gpu_work([promise.proposal.expected])
+    saved = replay.usual_ns * (1.0 - 1.0 / promise.expected)
+    if promise.proposal.redesign or less < MIN_TAKEN * replay.usual_ns or saved >= MAJORITY * less:
+        return ""
+    return (
+        f"It takes {duration(round(less))} off the GPU's work in a step, but the step becomes only "
+        f"{duration(round(max(saved, 0.0)))} shorter: the GPU then waits for the CPU."
     )
 
 

@@ -16,9 +16,18 @@ from rules.fixes.plan import Plan, Promise, make_plan
 from rules.remedies.remedy import Remedy
 from rules.replay.replay import replay_of
 from rules.terms import Culprit, CulpritKind
-from rules.verdict.promises import about_replay, first_step, gain, promise_for, worded, worded_shortly
+from rules.verdict.promises import (
+    about_replay,
+    first_step,
+    gain,
+    held_back,
+    promise_for,
+    worded,
+    worded_shortly,
+)
 from rules.wording.words import Headline, Part
 from tests.rules.builder import TinyTrace, steps
+from tests.rules.test_fixes import SGEMM, plan_of_body
 
 
 def promise(
@@ -194,3 +203,31 @@ def test_the_words_fit_a_recording() -> None:
 )
 def test_a_part_of_what_the_profiler_left_is_not_one_of_all_that_was_recorded(part: Part, said: str) -> None:
     assert str(part) == said
+
+
+@pytest.mark.parametrize(
+    ("products_us", "apart_us", "told"),
+    [
+        (215, 200, True),
+        (215, 20, False),
+        (80, 200, True),
+        (75, 200, False),
+        (51, 213, True),
+        (46, 213, False),
+    ],
+)
+def test_what_the_gpu_saves_and_the_step_does_not_is_told(
+    products_us: int, apart_us: int, told: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for place in range(9):
+            called, at = place * apart_us, 10 + place * 215
+            trace.op(called, called + apart_us - 1, "aten::linear")
+            trace.operation(at, at + products_us, SGEMM, called + 5)
+            if products_us < 215:
+                trace.operation(at + products_us, at + 215, "sort_kernel", called + 8)
+        trace.call(9 * apart_us, 1990, "cudaDeviceSynchronize")
+
+    plan = plan_of_body(body, into=TinyTrace(capability=(9, 0)))
+    (promise,) = (each for each in plan.promises if each.proposal.fix == "use-tensor-cores")
+    assert ("the GPU then waits for the CPU" in held_back(plan, promise)) is told

@@ -12,7 +12,7 @@ from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
 from rules.fixes.plan import plan_of
 from rules.memory.summary import memory_of
-from rules.verdict.promises import about_replay, first_step, gain, usually, worded
+from rules.verdict.promises import about_replay, first_step, gain, held_back, usually, worded
 from rules.verdict.verdict import (
     first_problem,
     gpus_that_ran,
@@ -92,7 +92,9 @@ def diagnosis_report(
     changes = tuple(
         Change(
             each.proposal.title,
-            ". ".join(told for told in (worded(each), usually(each)) if told),
+            ". ".join(
+                told for told in (worded(each), held_back(plan, each).rstrip("."), usually(each)) if told
+            ),
             each.proposal.remedy.advice_for(reader),
             each.proposal.remedy.code_for(reader),
         )

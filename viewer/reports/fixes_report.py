@@ -18,6 +18,7 @@ from rules.verdict.promises import (
     about_replay,
     depends_on,
     factor,
+    held_back,
     no_fix_known,
     removed,
     together,
@@ -148,7 +149,7 @@ def fixes_text(analysis: Analysis, diagnosis: Diagnosis, records: Records = NONE
         mends = [each.title for each in removed(promise, diagnosis)]
         record = records.get(promise.proposal.fix)
         known = _kept_here(plan, promise, record) if record else usually(promise)
-        known = " ".join(filter(None, (why_not_first(plan, number - 1), known)))
+        known = " ".join(filter(None, (held_back(plan, promise), why_not_first(plan, number - 1), known)))
         lines += _promise_lines(number, promise, Reader.of(analysis.trace), mends, known)
     lines += textwrap.wrap(about_replay(plan), WIDTH, initial_indent="  ", subsequent_indent="  ")
     return [*map(one_line, lines), ""]

@@ -12,7 +12,7 @@ from parsers.model.units import capital
 from rules.fixes.base import switches_for
 from rules.trials.record import promise_here
 from rules.trials.trial import Promised
-from rules.verdict.promises import depends_on, factor, step_with, usually, worded, worded_shortly
+from rules.verdict.promises import depends_on, factor, held_back, step_with, usually, worded, worded_shortly
 from rules.verdict.trials import beside_promise, kept_here
 from rules.wording.words import Reader
 from viewer.appearance import theme
@@ -171,6 +171,8 @@ class FixCard(QFrame):
         if not self.kept.text():
             self.kept.hide()
         layout.addWidget(self.kept)
+        if held := held_back(plan, promise):
+            layout.addWidget(Label(unbroken(held), "secondary", pixels=12, wrap=True))
         if unknown := depends_on(promise):
             layout.addWidget(Label(f"Depends on {unknown}.", "faint", pixels=12, wrap=True))
         self.try_button = self._make_try_button() if switches_for(proposal) else None
