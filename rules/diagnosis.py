@@ -16,6 +16,7 @@ from parsers.model.results import KERNEL_TIMES_TITLE
 from parsers.model.threads import give_back
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import contains, of_pairs
+from rules.analysis.beside.counted_metrics import counted_kernels
 from rules.analysis.beside.gpu_metrics import has_gpu_metrics
 from rules.analysis.beside.recorded_work import has_execution_trace
 from rules.analysis.cpu.cpu_time import cpu_time
@@ -191,6 +192,7 @@ def _unmet(analysis: Analysis) -> dict[Need, Words]:
         Need.KERNEL_TIMES: any(table.title == KERNEL_TIMES_TITLE for table in trace.tables),
         Need.LOAD_TEST: any(table.load is not None for table in trace.tables),
         Need.PRINTED_TIMES: any(table.totals for table in trace.tables),
+        Need.PRINTED_METRICS: bool(counted_kernels(trace)),
         Need.INSIDE_KERNELS: any(lane.kind is LaneKind.INSIDE_KERNEL for lane in trace.lanes),
         Need.CLOCKS: has_clocks(trace),
         Need.KERNEL_COUNTERS: bool(trace.kernels) and not _is_foreign(trace),

@@ -35,6 +35,11 @@ _BEGINNINGS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
         (rb"ARROW1\0", "This is a table in Arrow form, not a recording that Stallscope knows.", _AS_SQLITE),
         (rb"\x89HDF\r\n\x1a\n", "This is an HDF5 file, not a recording that Stallscope knows.", _AS_SQLITE),
         (
+            rb"(?:\xef\xbb\xbf)?\s*(?i:<!doctype html>)[^\0]{0,1000}?<title>memray - ",
+            "This is a page of memray: which lines ask for the CPU's memory, but no times.",
+            "Record the program's time instead: py-spy record --format speedscope.",
+        ),
+        (
             rb"(?:\xef\xbb\xbf)?\s*(?i:<!doctype html|<html[\s>])",
             "This is a web page, not a recording.",
             "A sign-in page, or the page of a viewer, was probably saved instead: download the recording itself.",

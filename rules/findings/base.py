@@ -64,6 +64,7 @@ class Need(Enum):
     KERNEL_TIMES = "no profile of kernel times"
     LOAD_TEST = "no load test of a server"
     PRINTED_TIMES = "no table of times that a profiler printed"
+    PRINTED_METRICS = "no table of metrics that nvprof printed"
     INSIDE_KERNELS = "no kernel was measured from the inside"
     SAMPLED_STACKS = "no CPU stack samples"
     CLOCKS = ours("no clocks were logged: open an $GpuMonitor log from the same time alongside it")

@@ -172,6 +172,7 @@ def of_the_cpu_alone(diagnosis: Diagnosis) -> Finding | None:
                 "inside-kernels",
                 "profiled-times",
                 "printed-times",
+                "printed-metrics",
                 "recorded-work",
             )
         ),

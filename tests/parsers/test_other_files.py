@@ -39,6 +39,7 @@ PACKETS = b"".join(
         (b"\x89HDF\r\n\x1a\n\0\0", "HDF5"),
         (b"\xef\xbb\xbf\n<!DOCTYPE html><html><body>Sign in</body></html>", "web page"),
         (b"<html lang=en>" + JSON.encode(), "web page"),
+        (b"\n<!DOCTYPE html>\n<html>\n<title>memray - flamegraph report</title>", "memray"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n", "Git LFS"),
         (JSON.encode("utf-16"), "UTF-16"),
         (b"\xfe\xff" + JSON.encode("utf-16-be"), "UTF-16"),

@@ -219,6 +219,7 @@ def test_every_timeline_rule_has_a_case_that_speaks_and_one_that_is_silent() -> 
         Need.GPU_METRICS,
         Need.EXECUTION_TRACE,
         Need.PRINTED_TIMES,
+        Need.PRINTED_METRICS,
         Need.LOAD_TEST,
     }
     timeline = {rule.id for rule in rules() if not rule.needs & in_tests_of_their_own}
