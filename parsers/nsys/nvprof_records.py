@@ -13,6 +13,7 @@ from functools import cache
 import numpy as np
 
 import resources
+from parsers.device_clock import clock_shift, note_shift
 from parsers.model import Attribute, CopyKind, Device, Effect, EventKind, Lane, LaneKind, MemoryKind, Progress
 from parsers.model.arrays import ABSENT, BOOL, I32, I64, per_value, place_in, rows_by
 from parsers.model.builder import TraceBuilder
@@ -35,6 +36,7 @@ def calls_of(interface: str) -> Mapping[int, str]:
 
 _KIND = "CUPTI_ACTIVITY_KIND_"
 _KERNELS = (_KIND + "CONCURRENT_KERNEL", _KIND + "KERNEL")
+_WORK = (*_KERNELS, _KIND + "MEMCPY", _KIND + "MEMSET")
 _MARKER = _KIND + "MARKER"
 _COUNTERS = ("METRIC", "METRIC_INSTANCE", "EVENT", "EVENT_INSTANCE")
 _NO_NAME = "(no name)"
@@ -84,6 +86,7 @@ def as_stored(_: GuardedConnection, __: str, row: Mapping[str, object]) -> Mappi
 class _Recording:
     tables: WholeColumns
     builder: TraceBuilder
+    clock_shift: int = 0  # of the GPU's times
 
     def read(self) -> None:
         database = self.tables.database
@@ -103,6 +106,7 @@ class _Recording:
                 "driver call",
             ),
         ]
+        self._move_clock(runtime, driver)
         launched = [
             *(self._kernels(table, texts, devices) for table in _KERNELS),
             self._copies(devices),
@@ -156,6 +160,21 @@ class _Recording:
         good = self._usable(rows, _KIND + kind)
         return {key: values[good] for key, values in rows.items()}
 
+    def _move_clock(self, *calls: Columns) -> None:
+        """Where the GPU's times are on another clock altogether, move them to the one of the calls."""
+        work = [self.tables.read(table, "start", "correlationId") for table in _WORK]
+        start, number = (np.concatenate([each[key] for each in work]) for key in ("start", "correlationId"))
+        called, of_call = (
+            np.concatenate([each[key] for each in calls]) for key in ("start", "correlationId")
+        )
+        if not len(called):
+            return
+        place = place_in(of_call, number)
+        found = (place >= 0) & (start > 0)
+        self.clock_shift = clock_shift(start[found] - called[place[found]])
+        if self.clock_shift:
+            note_shift(self.builder.quality, self.clock_shift, len(start))
+
     def _calls(self, kind: str, rows: Columns, names: Mapping[int, str], other: str) -> tuple[I64, I64]:
         """Events of calls, and their correlation numbers."""
         lane = np.empty(len(rows["cbid"]), np.int32)
@@ -193,8 +212,8 @@ class _Recording:
         """Events of the usable rows of a table of GPU work, and which rows these are."""
         good = self._usable(rows, table)
         events = self.builder.add(
-            rows["start"][good],
-            rows["end"][good],
+            rows["start"][good] + self.clock_shift,
+            rows["end"][good] + self.clock_shift,
             name[good],
             self._streams(rows, devices)[good],
             kind,

@@ -188,3 +188,21 @@ def test_a_session_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: py
     path.write_text(session(write(tmp_path / "run.nvprof").read_bytes()))
     with pytest.raises(TraceError, match="unpacks to more"):
         open_trace([path])
+
+
+@pytest.mark.parametrize(("ahead_ns", "moved"), [(3_600 * 10**9, True), (3_598 * 10**9, False)])
+def test_the_clock_of_a_gpu_that_is_another_one_is_moved_to_that_of_the_calls(
+    tmp_path: Path, ahead_ns: int, moved: bool
+) -> None:
+    """The kernels begin 20 and 179 us after their launches, if at all by the same clock."""
+    kernels = [
+        kernel(430_000 + ahead_ns, 600_000 + ahead_ns, 3),
+        kernel(600_000 + ahead_ns, 890_000 + ahead_ns, 5),
+    ]
+    path = write(tmp_path / "run.nvvp", CONCURRENT_KERNEL=kernels, MEMCPY=[], MEMSET=[])
+    trace = open_trace([path])
+    assert any(each.kind == "device-clock" for each in trace.quality.notes) is moved
+    calls = trace.events.start[trace.events.of_kind(EventKind.API)]
+    starts = trace.events.start[trace.events.of_kind(EventKind.KERNEL)]
+    assert bool(starts.max() < calls.max()) is moved
+    assert starts[1] - starts[0] == 170_000

@@ -25,6 +25,8 @@ LINES = {
     "data_time: {data:.4f}  lr: 0.0001  max_mem: 2345M",
     "MMEngine": "mmengine - INFO - Epoch(train)  [1][  {step}/7330]  lr: 2.0e-02  eta: 1 day, 0:00:00  time: {s:.4f}  "
     "data_time: {data:.4f}  memory: 3456  loss: 1.2",
+    "YOLOX": "2026-06-15 20:17:51.976 | INFO     | yolox.core.trainer:after_iter:246 - epoch: 1/300, iter: {step}/47, "
+    "mem: 1491Mb, iter_time: {s:.3f}s, data_time: {data:.3f}s, total_loss: 10.7, lr: 7.073e-06",
     "BasicSR": "2026-06-15 05:14:38,421 INFO: [SR][epoch:  0, iter:     {step}, lr:(2.000e-04,)] "
     "[eta: 4 days, 9:57:56, time (data): {s:.3f} ({data:.3f})] l_pix: 1.7e-01",
     "Paddle": "[TRAIN] epoch: 1, iter: {step}/1000, loss: 2.0, lr: 0.01, batch_cost: {s:.4f}, reader_cost: {data:.5f}, "

@@ -258,6 +258,13 @@ def test_recordings_without_samples_say_why_nothing_is_checked(fixtures: Path) -
         ("void sort_all<std::vector<int> >(std::vector<int>&)", True),
         ("Route::Route(std::vector<int> const&)", True),
         ("mallocs", True),
+        ("core::iter::traits::iterator::Iterator::fold", False),
+        ("<f32 as core::ops::arith::Div>::div", False),
+        ("alloc::vec::Vec<T,A>::push", False),
+        ("<core::slice::iter::Iter<T> as core::iter::traits::iterator::Iterator>::next", False),
+        ("<mine::Vector as core::ops::arith::Div>::div", True),
+        ("core::solver::step", True),
+        ("<mine::BinExec<A,B,F> as mine::ctx::Executor>::exec", True),
     ],
 )
 def test_frames_of_python_libraries_and_the_system_are_not_the_users(frame: str, own: bool) -> None:

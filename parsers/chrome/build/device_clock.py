@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from parsers.device_clock import clock_shift, note_shift
 from parsers.model import GPU_WORK, I64, U8, Effect, EventKind, QualityRecorder
-from parsers.model.arrays import median_of, place_in
+from parsers.model.arrays import place_in
 from parsers.model.events import of_kinds
 from parsers.model.units import duration as duration_text
 
-APART_NS = 1_000_000_000  # delays to launch are shorter; clocks further apart are not of one time base
-LATEST_START_NS = 3_600_000_000_000
 _ON_DEVICE = (*GPU_WORK, EventKind.GPU_REGION, EventKind.GPU_SYNC)
 
 
@@ -26,19 +23,10 @@ def move_device_clock(start: I64, kind: U8, events: I64, correlation: I64, quali
     if not found.any():
         return
     delay = start[operation[found]] - start[launch[place[found]]]
-    median = int(median_of(delay))
-    if -APART_NS < median < LATEST_START_NS:
-        return
-    shift = -int(np.percentile(delay, 1, method="lower"))
-    on_device = of_kinds(kind, *_ON_DEVICE)
-    start[on_device] += shift
-    quality.note(
-        "device-clock",
-        Effect.REPAIRED,
-        "GPU times were on another clock than CPU times; they were shifted so that nothing runs before its launch",
-        f"shifted by {duration_text(float(shift))}",
-        int(on_device.sum()),
-    )
+    if shift := clock_shift(delay):
+        on_device = of_kinds(kind, *_ON_DEVICE)
+        start[on_device] += shift
+        note_shift(quality, shift, int(on_device.sum()))
 
 
 def note_causality(start: I64, operation: I64, launch: I64, quality: QualityRecorder) -> None:

@@ -63,6 +63,9 @@ _SORTS = (  # what is looked for stands near the beginning of a line, and in thi
         "data_time: ",
         r"\[ {0,9}STEP/\d{1,12}\][^\n]{0,300}?\btime: TIME,? {1,4}data_time: DATA\b",
     ),
+    _sort(
+        "YOLOX", "data_time: ", r"\biter: STEP/\d{1,12}, [^\n]{0,100}?\biter_time: TIMEs, data_time: DATAs"
+    ),
     _sort("BasicSR", "time (data): ", r"\biter: {1,12}STEP, [^\n]{0,200}?\btime \(data\): TIME \(DATA\)"),
     _sort(
         "Paddle",
@@ -120,7 +123,7 @@ class TrainingLog(Parser):
     files = "logs with the time of each iteration: timm, torchvision, detectron2, Megatron, tqdm and others"
     suffixes = (".log", ".txt", ".out")
     priority = 66
-    version = 6
+    version = 7
 
     def recognises(self, source: Source) -> bool:
         texts = [each.decode("utf-8", "replace") for each in source.printed]

@@ -21,7 +21,13 @@ _NOT_OWN_BINARY = regex(r"\.so(\.|$)|^\[|^/(usr|lib|lib64|opt)/|python[\d.]*$|\.
 _OF_C = regex(
     r"__\w|_start$|(?:malloc|calloc|realloc|free|cfree|_int_\w+)$|[^()]*@@?GLIBC_|operator (?:new|delete)\b"
 )
-_OF_CPP = ("std::", "__gnu_cxx::")
+_OF_LIBRARY = ("std::", "__gnu_cxx::")
+# Rust's crates, whose names others may have too, and what types of its own do: "<f32 as core::ops::arith::Div>::div"
+_OF_RUST = regex(
+    r"<?(?:core::(?:iter|ptr|ops|slice|option|result|mem|num|fmt|str|cmp|cell|intrinsics)"
+    r"|alloc::(?:vec|boxed|string|alloc|raw_vec|slice|rc|sync|collections))::"
+    r"|<(?:[fiu](?:8|16|32|64|128|size)|bool|char|str|std::[^<>]{1,200}) as "
+)
 _ARGUMENTS = regex(r"<[^<>]*>|\([^()]*\)")
 # as a path begins that a profiler shortened by the folder of packages
 _PACKAGE = regex(
@@ -35,7 +41,7 @@ _FRAME = regex(r"(?P<file>[^()]+)\((?P<line>\d+)\): (?P<function>.+)", re.DOTALL
 _PLACE_LAST = regex(r"(?P<function>.+) \((?P<file>[^()]+):(?P<line>\d+)\)", re.DOTALL)
 _IN_BINARY = regex(r"(?P<function>.+) \((?P<binary>[^()]+)\)", re.DOTALL)
 _CONSOLE_SCRIPT = regex(r"[/\\](?:bin|Scripts)[/\\](?P<name>(?!python)[\w-]+)(?:\.exe|-script\.py)?$")
-_OF_A_GROUP = regex(r"(thread|process) \(?[\w:]|<")
+_OF_A_GROUP = regex(r"(thread|process) \(?[\w:]|<(?!.+>::\w)")
 
 
 def is_address(function: str) -> bool:
@@ -68,8 +74,8 @@ def is_own_frame(name: str) -> bool:
         file = found["file"]
         return is_own_file(file) and not _is_of_python(file)
     if (found := _IN_BINARY.fullmatch(name)) is not None:
-        return _NOT_OWN_BINARY.search(found["binary"]) is None and not _is_of_cpp(found["function"])
-    return not is_address(name) and _OF_C.match(name) is None and not _is_of_cpp(name)
+        return _NOT_OWN_BINARY.search(found["binary"]) is None and not _is_of_library(found["function"])
+    return not is_address(name) and _OF_C.match(name) is None and not _is_of_library(name)
 
 
 def _python_frame(name: str) -> re.Match[str] | None:
@@ -93,14 +99,16 @@ def programs_packages(names: Iterable[str]) -> re.Pattern[str] | None:
     return re.compile(rf"[/\\](?:site|dist)-packages[/\\](?:{listed})[/\\.]", re.IGNORECASE)
 
 
-def _is_of_cpp(function: str) -> bool:
-    """Whether a function is of C++'s library: "Item* std::copy<Item const*, Item*>(Item const*, Item*)"."""
+def _is_of_library(function: str) -> bool:
+    """Whether a function is of Rust's library or of C++'s: "Item* std::copy<Item const*, Item*>(Item*, Item*)"."""
     if "::" not in function:
         return False
+    if _OF_RUST.match(function):
+        return True
     bare, changed = function, 1
     while changed:
         bare, changed = _ARGUMENTS.subn("", bare)
-    return bare.rpartition(" ")[2].startswith(_OF_CPP)
+    return bare.rpartition(" ")[2].startswith(_OF_LIBRARY)
 
 
 def _is_of_python(file: str) -> bool:
