@@ -8,15 +8,14 @@ import numpy as np
 
 from parsers.model import F64, I64, Attribute, EventKind
 from parsers.model.arrays import without
-from parsers.model.late import regex
 from parsers.model.names.kernels import kernel_name
-from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, durations, length, pairs, subtract, time_by_name, union
 from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.analysis.gpu.inside_window import busiest_device, operations
 from rules.analysis.gpu.launch_sizes import SCHEDULERS, lanes_of, multiprocessors_of, nearly_empty
+from rules.analysis.gpu.own_kernels import has_own_name, launched_alone
 from rules.analysis.names.families import Family
 from rules.analysis.names.host_language import is_python
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
@@ -45,10 +44,6 @@ MAX_WARPS = {
     (12, 0): 48,
 }  # on an SM at once; 64 on all others
 MAX_NAMED, MAX_NAME = 2, 40
-# kernels of libraries and compilers, which their users do not launch themselves
-_OF_LIBRARIES = regex(
-    r"(?i)::|nccl|nvjet|cutlass|cublas|cudnn|\bsm\d\d|ampere|hopper|volta|turing|^triton_(poi|red|per|tem|for|mm)|^Mem"
-)
 
 _OWN_CODE = """# one program a row, and as many warps as the row is wide
 rms_kernel[(rows,)](x, w, y, columns, BLOCK=triton.next_power_of_2(columns), num_warps=8)
@@ -145,7 +140,7 @@ def _half_empty(analysis: Analysis, device: int) -> tuple[I64, F64]:
     kernels = operations(analysis, device, EventKind.KERNEL)
     kernels = kernels[durations(trace, kernels) >= LONG_NS]
     kernels = without(kernels, nearly_empty(analysis, device)[0])  # which have a rule of their own
-    kernels = kernels[~named(trace, kernels, _OF_LIBRARIES.search)]
+    kernels = kernels[has_own_name(trace, kernels)]
     kernels = kernels[analysis.family_of_string[trace.events.name[kernels]] != Family.COLLECTIVE]
     blocks, threads = trace.attribute(Attribute.GRID, kernels), trace.attribute(Attribute.BLOCK, kernels)
     warps = -(-threads // lanes_of(trace))
@@ -154,19 +149,8 @@ def _half_empty(analysis: Analysis, device: int) -> tuple[I64, F64]:
     used = np.minimum(on_each * warps / most, 1.0)
     few = (blocks > 0) & (threads > 0) & (1.0 - used >= MAJORITY)
     kernels, used = kernels[few], used[few]
-    own = _launched_alone(analysis, kernels)
+    own = launched_alone(analysis, kernels)
     return kernels[own], used[own]
-
-
-def _launched_alone(analysis: Analysis, kernels: I64) -> I64:
-    """The places of those kernels that no operator launched."""
-    launch = analysis.trace.links.launch_of(kernels)
-    at = np.flatnonzero(launch >= 0)
-    launch = launch[at]
-    alone = np.zeros(len(at), bool)
-    for activity, mine in analysis.threads.by_thread(launch):
-        alone[mine] = activity.operators.at(analysis.trace.events.start[launch[mine]]) < 0
-    return at[alone]
 
 
 def _launched_by_name(analysis: Analysis, events: I64, used: F64, name: int, said: str) -> str:

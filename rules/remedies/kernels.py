@@ -108,6 +108,18 @@ _BF16_CODE = """with torch.inference_mode(), torch.autocast("cuda", dtype=torch.
 _IN_BF16 = 'Use mixed precision: torch.autocast("cuda", dtype=torch.bfloat16) around the forward pass.'
 
 
+LIBRARY_PRODUCT = remedy(
+    for_pytorch(
+        "Multiply with torch.matmul: cuBLAS is hard to beat, and uses the tensor cores in TF32 or 16 bits."
+    ),
+    ours(
+        "If the kernel has to stay: tiles in shared memory, and the $tensor cores (wmma, CUTLASS, Triton's tl.dot)."
+    ),
+    code=for_pytorch("""torch.set_float32_matmul_precision("high")   # TF32
+product = torch.matmul(a, b)                 # or a.half() @ b.half(), where 16 bits are precise enough"""),
+)
+
+
 def tensor_cores(
     trace: Trace, device: int, *, products: bool, convolutions: bool, tf32: bool, halves: bool = False
 ) -> Remedy:
