@@ -12,6 +12,7 @@ from tests.rules.test_fixes import MISALIGNED, TENSOR, plan_of_body
 
 POINTWISE = "void vectorized_elementwise_kernel<4>"
 SOFTMAX = "void softmax_warp_forward<float, float, float, 11, false>"
+SOFTMAX_BACKWARD = "void softmax_warp_backward<float, float, float, 11, false, false>"
 
 
 def promise(plan: Plan, fix: str) -> Promise:
@@ -327,13 +328,14 @@ def attention(
     between: int = 0,
     launches: float = 6.0,
     wide: float = 100.0,
+    scores: tuple[str, str] = (POINTWISE, SOFTMAX),
 ) -> Plan:
     """Four times two products with two kernels on scores between them, and ``between`` others before a third."""
 
     def body(trace: TinyTrace, _: int) -> None:
         at, launched = 20.0, 5.0
         for _layer in range(4):
-            kernels = [(wide, product), (each, POINTWISE), (each, SOFTMAX), (wide, product)]
+            kernels = [(wide, product), *((each, name) for name in scores), (wide, product)]
             if between:
                 others = [(5.0, "void other_kernel")] * 5
                 kernels += [*others[:between], (wide, product), *others]
@@ -357,6 +359,15 @@ def test_scores_are_three_hundredths_of_the_time(rest: float, found: bool) -> No
     """The GPU takes 6 us for them, and the CPU half of the step to launch them."""
     made = attention(each=0.75, rest=rest, wide=2.0, launches=40.0)
     assert is_told(made, "fuse-attention") is found
+
+
+@pytest.mark.parametrize(
+    ("scores", "found"), [((POINTWISE, SOFTMAX_BACKWARD), True), ((SOFTMAX, SOFTMAX_BACKWARD), False)]
+)
+def test_a_softmax_and_its_gradient_without_a_product_between_are_a_loss(
+    scores: tuple[str, str], found: bool
+) -> None:
+    assert is_told(attention(scores=scores), "fuse-attention") is found
 
 
 def test_a_tenth_of_the_launches_between_two_products_is_left() -> None:

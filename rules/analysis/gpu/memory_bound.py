@@ -110,6 +110,10 @@ def _is_of_a_loss(name: str) -> bool:
     return any(words in name.lower() for words in ("logsoftmax", "nll_loss", "cross_entropy"))
 
 
+def _is_backward(name: str) -> bool:
+    return "backward" in name.lower()
+
+
 def _inside_device(name: str) -> bool:
     return any(words in name.lower() for words in _ON_DEVICE)
 
@@ -131,12 +135,18 @@ def _runs(member: BOOL, lane: I32, step: I64) -> I64:
 
 
 def _attention_runs(analysis: Analysis, kernels: I64, family: U8, run: I64, count: int) -> BOOL:
-    """Runs between two matrix products that contain a softmax, and no loss: a log-softmax belongs to one."""
+    """Runs between two matrix products that contain a softmax, and no loss.
+
+    A log-softmax belongs to a loss, and so does what goes from a softmax to its gradient without a product between.
+    """
     found = np.zeros(count, bool)
     if not count:
         return found
-    found[run[of_kinds(family, Family.SOFTMAX) & (run >= 0)]] = True
+    softmax = of_kinds(family, Family.SOFTMAX) & (run >= 0)
+    found[run[softmax]] = True
     found[run[named(analysis.trace, kernels, _is_of_a_loss) & (run >= 0)]] = False
+    gradient = softmax & named(analysis.trace, kernels, _is_backward)
+    found[np.intersect1d(run[gradient], run[softmax & ~gradient])] = False
     first = np.full(count, len(run), np.int64)
     last = np.full(count, -1, np.int64)
     members = np.flatnonzero(run >= 0)
