@@ -25,6 +25,7 @@ STEP_US = 4_000.0
         ("write-in-place", "void at::native::CatArrayBatchedCopy<float, unsigned int, 4, 128, 1>", 0.1),
         ("use-channels-last", "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true>", 0.01),
         ("use-single-precision", "sm80_xmma_gemm_f64f64_f64f64_f64_tn_n_tilesize32x32x16", 0.05),
+        ("pad-transforms", "void regular_bluestein_fft<512u, EPT<8u>, 2u, 5u, float>", 0.05),
     ],
 )
 def test_a_fix_is_proposed_from_a_share_of_the_gpus_time_on(fix: str, kernel: str, share: float) -> None:

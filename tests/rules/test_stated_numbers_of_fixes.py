@@ -68,6 +68,8 @@ MOVING = "void at::native::vectorized_elementwise_kernel<4, MulFunctor<float>, a
     ("fix", "kernels", "name", "part"),
     [
         ("write-in-place", (("void at::native::CatArrayBatchedCopy<float>", 500.0),), "CatArray", 0.1),
+        ("pad-transforms", (("void regular_bluestein_fft<512u>", 500.0),), "bluestein", 1 / 3),
+        ("pad-transforms", (("void regular_bluestein_fft<512u>", 500.0),), "some_other", 1.0),
         ("use-channels-last", (LAYOUT,), "nchwToNhwc", 0.0),
         ("use-channels-last", (LAYOUT, (NORM, 100.0)), "batch_norm", 0.7),
         ("use-channels-last", (LAYOUT, ("upsample_nearest2d_out_frame", 100.0)), "upsample", 0.7),
@@ -81,6 +83,14 @@ def test_a_fix_leaves_a_part_of_the_time_of_its_kernels(
 ) -> None:
     replay, (only,) = proposed(fix, running(*kernels))
     assert left(replay, only.expected, name) == pytest.approx(part, rel=0.01)
+
+
+def test_a_direct_transform_is_2_to_4_6_times_as_fast() -> None:
+    replay, (only,) = proposed("pad-transforms", running(("void regular_bluestein_fft<512u>", 500.0)))
+    assert only.low is not None
+    assert only.high is not None
+    assert left(replay, only.low, "bluestein") == pytest.approx(1 / 2, rel=0.01)
+    assert left(replay, only.high, "bluestein") == pytest.approx(1 / 4.6, rel=0.01)
 
 
 @pytest.mark.parametrize(("capability", "part"), [(None, 1 / (8.0 * 2 * 0.8)), ((9, 0), 1 / (7.4 * 2 * 0.8))])
