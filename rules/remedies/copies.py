@@ -71,6 +71,9 @@ _SEND_LESS = for_python(
 _NEXT_BATCH = for_python(
     'Copy the next batch with .to("cuda", non_blocking=True) on its own stream while this one computes.'
 )
+ROWS_ON_GPU = (
+    "If the data that batches are put together from fit on the GPU, keep them there and pick rows by index."
+)
 _OFFLOADING = (
     for_python(
         "This is more data than a batch usually has. If weights or optimizer states live in host memory "

@@ -58,3 +58,28 @@ def test_the_least_is_the_smaller_part_alone_and_the_most_all_together() -> None
 def test_work_with_a_name_is_one_thing() -> None:
     moved = told(evaluated(0.5, "decode"), "move-host-phase")
     assert moved.low > 0.5 * moved.expected
+
+
+@pytest.mark.parametrize(("part", "together"), [(0.78, False), (0.82, True)])
+def test_work_before_a_copy_to_the_gpu_that_only_puts_its_data_together_goes_with_it(
+    part: float, together: bool
+) -> None:
+    """As where a batch is stacked from rows: from a pass over the data that takes four fifths of the work on."""
+    assert 0.78 < 1 - MIN_APART < 0.82
+
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.kernels(10, 5, 90, 100)
+        sent = 515 + 1_000 * WORK_MS
+        amount = round(part * WORK_MS * 1e6 * READ_PER_NS)
+        trace.copy(sent + 10, sent + 5_010, "HtoD", sent, pageable=True, bytes=amount, launch_us=5_020)
+        trace.kernels(sent + 5_030, 5, 90, 100)
+
+    plan = plan_of_body(body, length=16_100)
+    copied = told(plan, "copy-less")
+    assert ("put together by 1" in copied.proposal.title) is together
+    assert ("can stay on the GPU" in copied.proposal.depends_on) is together
+    gone = 5.0e6 + together * 1e6 * WORK_MS
+    before = plan.replay.usual_ns
+    assert copied.expected == pytest.approx(before / (before - gone), rel=0.15)
+    least = plan.replay.gain([copied.proposal.low or copied.proposal.expected])
+    assert least == pytest.approx(before / (before - 5.0e6), rel=0.1), "at least, it is still put together"

@@ -16,10 +16,10 @@ from rules.findings.category import Category
 from rules.fixes.base import Proposal, Remedy, fix, remedy
 from rules.fixes.changes import copies, of_nodes, per_step, smaller, together, without_calls, without_waiting
 from rules.fixes.copies_in_a_row import copies_in_a_row
-from rules.fixes.host_phases import left_of_unknown, on_copied_data
+from rules.fixes.host_phases import MIN_APART, READ_PER_NS, left_of_unknown, on_copied_data, own_work
 from rules.fixes.round_trips import round_trips
 from rules.kernels.gpu_peaks import peaks_of
-from rules.remedies.copies import less_from_gpu, less_to_gpu
+from rules.remedies.copies import ROWS_ON_GPU, less_from_gpu, less_to_gpu
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
@@ -48,13 +48,15 @@ When it applies
 What is changed in the replay
     They are gone; for copies to the host, so is the host's work on the data up to the next call, and where that
     copies the result back to the GPU, that copy and the freeing after it. Where no operators were recorded, a
-    fortieth of the host's work on more than 1 MB remains for the GPU, or a twentieth at most.
+    fortieth of the host's work on more than 1 MB remains for the GPU, or a twentieth at most. Work right before a copy
+    to the GPU that only puts its data together is gone, too: going through them once, at 10 GB/s, takes four fifths of
+    it or more.
 
 What makes it more or less
     Whether all of the data is needed: the least is what the same copies into page-locked memory leave, at 0.84 of the
-    link's rate, which large ones reach on an H200. Host memory that receives pageable copies is also faulted in and
-    freed, which disappears with the copy. Where going through the data once, at 10 GB/s, takes a fifth to four fifths
-    of the host's work, the rest may need none of it: at least, that stays.
+    link's rate, which large ones reach on an H200, and all work before copies to the GPU. Host memory that receives
+    pageable copies is also faulted in and freed, which disappears with the copy. Where going through data from the GPU
+    once takes a fifth to four fifths of the host's work, the rest may need none of it: at least, that stays.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -89,7 +91,7 @@ def _proposal(analysis: Analysis, replay: Replay, kind: CopyKind, large: BOOL) -
             handled * np.minimum(early, 1 - early) >= LONG_NS
         )
         handled *= np.where(makes, early, 1.0)
-    worked = handled if kind is CopyKind.D2H else np.zeros(len(nodes))
+    worked = handled if kind is CopyKind.D2H else put_together(replay, nodes)
     left, most_left = left_of_unknown(replay, nodes)
     on_data = on_copied_data(replay, nodes, float(worked.sum()))
     worked, least = (1 - left) * worked, (1 - most_left) * worked
@@ -97,7 +99,11 @@ def _proposal(analysis: Analysis, replay: Replay, kind: CopyKind, large: BOOL) -
     each = per_step(replay, float(amount))
     milliseconds = per_step(replay, float(replay.device.duration[large].sum())) / 1e6
     on_it = per_step(replay, float(worked.sum()))
-    handles = f", and the CPU works {duration(on_it)} on it" if on_it > milliseconds * 1e6 else ""
+    handles = (
+        (f", and the CPU works {duration(on_it)} on it" if on_it > milliseconds * 1e6 else "")
+        if kind is CopyKind.D2H
+        else (f", put together by {duration(on_it)} of CPU work" if on_it else "")
+    )
     direction = "to the host" if kind is CopyKind.D2H else "to the GPU"
     return Proposal(
         fix=CopyLess.id,
@@ -105,7 +111,9 @@ def _proposal(analysis: Analysis, replay: Replay, kind: CopyKind, large: BOOL) -
         title=f"Copy less {direction}: {size(int(each))} take {duration(milliseconds * 1e6)} {replay.in_step}{handles}",
         categories=(Category.COPY_D2H if kind is CopyKind.D2H else Category.COPY_H2D,),
         culprit=analysis.trace.name(int(replay.device.event[np.flatnonzero(large)[0]])),
-        remedy=_remedy(analysis, kind, each),
+        remedy=_remedy(analysis, kind, each).and_then(
+            *([ROWS_ON_GPU] if kind is CopyKind.H2D and on_it else [])
+        ),
         switches=_TO_HOST if kind is CopyKind.D2H else _TO_GPU,
         expected=together(without_calls(replay, nodes, 0.0), _shorter(worked)),
         low=smaller(
@@ -114,8 +122,14 @@ def _proposal(analysis: Analysis, replay: Replay, kind: CopyKind, large: BOOL) -
             together(without_calls(replay, nodes, 0.0), _shorter((on_data or 1.0) * least)),
         )
         if kind is CopyKind.D2H or most_left
+        else _at_least(analysis, replay, nodes, large, _shorter(np.zeros(len(nodes))))
+        if worked.any()
         else None,
-        depends_on="whether the host needs all of the data" if kind is CopyKind.D2H else "",
+        depends_on="whether the host needs all of the data"
+        if kind is CopyKind.D2H
+        else "whether the data can stay on the GPU, where nothing has to be put together"
+        if worked.any()
+        else "",
     )
 
 
@@ -134,6 +148,14 @@ def _at_least(analysis: Analysis, replay: Replay, nodes: BOOL, large: BOOL, work
         overlay.duration[pageable] = np.minimum(overlay.duration, needed)[pageable]
 
     return together(without_calls(replay, gone, 0.0), page_locked, worked)
+
+
+def put_together(replay: Replay, nodes: BOOL) -> F64:
+    """The work before each of some copies to the GPU (ns) that takes no longer than going through their data does."""
+    amount = replay.analysis.trace.attribute(Attribute.BYTES, replay.device.event)
+    sent = np.bincount(replay.device.launch, amount, len(nodes))
+    own = np.where(nodes, own_work(replay, surroundings_of(replay.analysis)), 0.0)
+    return np.where((1 - MIN_APART) * own <= sent / READ_PER_NS, own, 0.0)
 
 
 def _remedy(analysis: Analysis, kind: CopyKind, each: float) -> Remedy:
