@@ -20,7 +20,8 @@ LINES = {
     "LR: 1.000e-06  Data: {data:.3f} (0.025)",
     "torchvision": "Epoch: [0]  [ {step}/5004]  eta: 0:40:12  lr: 0.1  loss: 6.9 (7.0)  "
     "time: {s:.4f}  data: {data:.4f}  max mem: 3456",
-    "PyTorch's examples": "Epoch: [0][ {step}/5005]\tTime {s:.3f} ( 1.233)\tData {data:.3f} ( 0.512)\tLoss 7.0e+00",
+    "PyTorch's examples": "Epoch: [0][ {step}/5005]\tTime {s:.3f} ( {s:.3f})\t"
+    "Data {data:.3f} ( {data:.3f})\tLoss 7.0e+00",
     "detectron2": "[d2.utils.events]:  eta: 1:02:33  iter: {step}  total_loss: 1.7  time: {s:.4f}  last_time: 0.2050  "
     "data_time: {data:.4f}  lr: 0.0001  max_mem: 2345M",
     "MMEngine": "mmengine - INFO - Epoch(train)  [1][  {step}/7330]  lr: 2.0e-02  eta: 1 day, 0:00:00  time: {s:.4f}  "
@@ -79,6 +80,14 @@ def test_each_family_states_its_iterations(sort: str, tmp_path: Path) -> None:
 def test_other_releases_print_it_otherwise(line: str, tmp_path: Path) -> None:
     text = "".join(line.format(step=step) + "\n" for step in range(3))
     assert iterations(opened(tmp_path, text)).column("took") == (500.0,) * 3
+
+
+def test_averages_that_a_log_states_tell_of_the_iterations_that_it_leaves_out(tmp_path: Path) -> None:
+    """Every hundredth is printed, and the first one of the second epoch waits for 60 s."""
+    line = "Epoch: [{}][ {}/300]\tTime 0.500 ( {:.3f})\tData 0.000 ( {:.3f})\tLoss 7.0\n"
+    first = "".join(line.format(0, step, 0.5, 0.0) for step in (0, 99, 199))
+    second = "".join(line.format(1, step, 0.5 + 60 / (step + 1), 60 / (step + 1)) for step in (99, 199))
+    assert "23 % of it waiting for data" in iterations(opened(tmp_path, first + second)).title
 
 
 @pytest.mark.parametrize(("share", "told"), [(0.49, False), (0.51, True)])

@@ -41,8 +41,10 @@ class _Sort:
 
 
 def _sort(name: str, key: str, line: str, unit: float = _S) -> _Sort:
-    words = line.replace("STEP", _STEP).replace("TIME", rf"(?P<time>{_NUMBER})")
-    return _Sort(name, key, regex(words.replace("DATA", rf"(?P<data>{_NUMBER})")), unit)
+    words = line.replace("STEP", _STEP)
+    for part in ("MEAN_TIME", "MEAN_DATA", "TIME", "DATA"):
+        words = words.replace(part, rf"(?P<{part.lower()}>{_NUMBER})")
+    return _Sort(name, key, regex(words), unit)
 
 
 _SORTS = (  # what is looked for stands near the beginning of a line, and in this order
@@ -51,7 +53,8 @@ _SORTS = (  # what is looked for stands near the beginning of a line, and in thi
     _sort(
         "PyTorch's examples",
         "Data ",
-        r"\[ {0,9}STEP/\d{1,12}\]\s{1,4}Time\s{1,4}TIME \([^\n]{1,30}?\)\s{1,4}Data\s{1,4}DATA \(",
+        r"\[ {0,9}STEP/\d{1,12}\]\s{1,4}Time\s{1,4}TIME \( {0,4}MEAN_TIME\)\s{1,4}"
+        r"Data\s{1,4}DATA \( {0,4}MEAN_DATA\)",
     ),
     _sort(
         "detectron2",
@@ -123,7 +126,7 @@ class TrainingLog(Parser):
     files = "logs with the time of each iteration: timm, torchvision, detectron2, Megatron, tqdm and others"
     suffixes = (".log", ".txt", ".out")
     priority = 66
-    version = 7
+    version = 8
 
     def recognises(self, source: Source) -> bool:
         texts = [each.decode("utf-8", "replace") for each in source.printed]
@@ -264,8 +267,10 @@ def _of_iterations(sort: _Sort, text: str) -> Iterator[ResultTable]:
         for each, ns, wait in zip(found, took.tolist(), waited.tolist(), strict=True)
     )
     waiting = float(waited[1:].sum() / max(took[1:].sum(), 1.0))  # the first one starts everything
+    if "mean_data" in found[0]:
+        waiting = _of_all(found)
     if waits and MIN_WAITING <= waiting <= 1.0:
-        yield _parts(took[1:], waited[1:])
+        yield _parts(took[1:], waiting)
     yield ResultTable(_told(f"Log of {sort.name}", took, waiting if waits else None), _COLUMNS, rows)
 
 
@@ -283,9 +288,22 @@ def _told(log: str, took: F64, waiting: float | None) -> str:
     return said
 
 
-def _parts(took: F64, waited: F64) -> ResultTable:
+def _of_all(found: Sequence[dict[str, str]]) -> float:
+    """How much of all iterations waited, those that were not printed too, by what they took on average so far."""
+    steps = [_counted(each["step"]) for each in found]
+    ends = [at for at, step in enumerate(steps) if at + 1 == len(steps) or steps[at + 1] <= step]
+    waited, took = (
+        sum(float(found[at][mean]) * (steps[at] + 1) for at in ends) for mean in ("mean_data", "mean_time")
+    )
+    if steps[0] == 0:  # the first one starts everything
+        waited, took = waited - float(found[0]["data"]), took - float(found[0]["time"])
+    return waited / took if took > 0 else 0.0
+
+
+def _parts(took: F64, share: float) -> ResultTable:
     """The means of the iterations that were printed, which are some of all; so their shares count, not their sums."""
-    whole, waiting = float(took.mean()) / _MS, float(waited.mean()) / _MS
+    whole = float(took.mean()) / _MS
+    waiting = share * whole
     rows = (
         ("waiting for data", waiting, waiting / whole * 100.0),
         ("the rest of an iteration", whole - waiting, (whole - waiting) / whole * 100.0),
