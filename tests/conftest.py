@@ -17,6 +17,7 @@ from hypothesis import settings
 from pytestqt.qtbot import QtBot
 
 from parsers import collecting
+from tests.first_imports import share_first_imports
 from tests.limits import hear_signals, limits, set_back
 from viewer.loading import apart
 
@@ -85,6 +86,11 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are processors: a worker waits for windows and processes almost as long as it computes."""
     return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Before a process collects all tests."""
+    share_first_imports(session.config)
 
 
 def pytest_collection_finish() -> None:
