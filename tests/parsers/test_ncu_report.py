@@ -105,6 +105,7 @@ def test_every_metric_equals_the_exported_page(kept: Trace, fixtures: Path) -> N
     assert assert_same_metrics(kept, page, [0, 1, 8, 14, 16, 30, 32]) > 15_000
 
 
+@pytest.mark.thorough
 def test_all_launches_of_the_full_report_equal_the_exported_page(shared_data: Path) -> None:
     report_trace = open_trace([shared_data / "ncu" / "kernels.ncu-rep.gz"])
     page = open_trace([shared_data / "ncu" / "kernels.raw.csv"])

@@ -59,7 +59,7 @@ def test_a_recording_whose_name_is_no_text_is_diagnosed_and_reported(tmp_path: P
     recording = os.fsencode(tmp_path) + b"/run-\xff\xfe.json.gz"
     Path(os.fsdecode(recording)).write_bytes(SAMPLE.read_bytes())
     page = tmp_path / "page.html"
-    for more in ([b"--html", os.fsencode(page)], [b"--json"], []):
+    for more in ([b"--html", os.fsencode(page), b"--json"], []):
         ended = run("diagnose", recording, *more)
         assert (ended.returncode, ended.stderr) == (DONE, b"")
     assert "cpu" in page.read_text("utf-8").lower()
