@@ -230,7 +230,7 @@ def _account(time: OwnTime, named: list[OwnFrame]) -> str:
     elif not time.timed:
         text = "Samples of all threads, without times"
     elif _waiting(time, named):
-        text = f"Samples of all threads are of {duration(time.sampled_ns)}"
+        text = f"Samples of all threads cover {duration(time.sampled_ns)}"
     else:
         text = f"Samples show threads at work for {duration(time.sampled_ns)}"
     if told := _told_of(time, named):

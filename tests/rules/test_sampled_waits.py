@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from parsers import open_trace
 from rules.analysis.names.waits import spins, waits_for_others
 from tests.parsers.test_sampled_stacks import opened
 from tests.rules.test_sampled_cpu import found
@@ -28,6 +30,27 @@ def test_an_own_function_that_waits_for_processes_is_no_work(
     waits = f"The program waits for other threads or processes: {waiting} % of the time"
     assert (finding.title == waits) is told
     assert ("--subprocesses" in " ".join(finding.remedy.advice)) is told
+
+
+@pytest.mark.parametrize(
+    ("waiting", "said"), [(50, "of all threads cover 100 s"), (49, "show threads at work for")]
+)
+def test_threads_that_wait_are_not_said_to_be_at_work(waiting: int, said: str, tmp_path: Path) -> None:
+    frames = [
+        {"name": "train", "file": "a.py", "line": 1},
+        {"name": "join", "file": f"{PYTHON}/threading.py", "line": 1119},
+        {"name": "rank", "file": "b.py", "line": 2},
+    ]
+    profile = {"type": "sampled", "name": "MainThread", "unit": "seconds", "startValue": 0, "endValue": 100}
+    profile |= {"samples": [[0, 1], [2]] * 50, "weights": [waiting / 50, (100 - waiting) / 50] * 50}
+    content = {
+        "$schema": "https://www.speedscope.app/file-format-schema.json",
+        "shared": {"frames": frames},
+        "profiles": [profile],
+    }
+    path = tmp_path / "cpu.speedscope.json"
+    path.write_text(json.dumps(content))
+    assert said in str(found(open_trace([path])).account)
 
 
 def test_a_function_that_is_called_like_one_that_waits_is_work(tmp_path: Path) -> None:
