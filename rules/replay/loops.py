@@ -18,7 +18,7 @@ from rules.replay.replay import replay_of
 MIN_TIMES = 8  # fewer in a row are layers of a small model, or chance
 MIN_TIMES_OF_SHORT = 3
 MAX_BODY_LENGTH = 160  # calls
-PRODUCT = -100
+PRODUCT, BRANCH = -100, -101
 _SIZES = regex(r"\d+")
 _WAYS = regex(r"(vectorized|unrolled|index|legacy)?_?elementwise_kernel(_with_index)?(<((\(int\))?\d+, )?)?")
 _HOW_IT_READS = ", std::array<char"  # behind what it computes
@@ -46,7 +46,8 @@ def loops_of(analysis: Analysis) -> tuple[Loop, ...]:
 
     Two calls are the same where they launch kernels of the same name without its numbers, or matrix products: how many
     elements a thread takes, and how large a tile is, follows from an item's size, and how it reads them from where it
-    begins; so does whether a reduction needs a memset before it.
+    begins; so does whether a reduction needs a memset before it. An elementwise kernel right behind a wait may be one
+    of two branches: the value that was waited for says which.
     The backward pass of a loop has one round less in a row: the first one has nothing to add its gradients to.
     """
     found = _repeated(analysis, MIN_TIMES - 1)
@@ -96,4 +97,8 @@ def kinds_of_calls(analysis: Analysis) -> I64:
     found = -1 - replay.host.call.astype(np.int64)
     reverse = slice(None, None, -1)  # the first operation of a call that has several
     found[device.launch[reverse]] = kernel[reverse]
+    elementwise = np.zeros(len(found), bool)
+    elementwise[device.launch] = family == Family.ELEMENTWISE
+    behind = np.append(False, (replay.waits.target[:-1] >= 0) & (np.diff(replay.host.thread) == 0))
+    found[elementwise & behind] = BRANCH
     return found

@@ -13,12 +13,10 @@ LAUNCH_US, READ_US = 8, 40
 
 @pytest.mark.parametrize(
     ("values", "computing", "over_items"),
-    [(4, 8, True), (4, 7, False), (3, 6, True), (3, 5, False)],
-    ids=["computes much", "mostly reads", "two calls for each that reads", "less than two"],
+    [(4, 4, True), (4, 3, False), (1, 1, True), (2, 1, False)],
+    ids=["computes each", "looks at one", "computes one", "looks at the other"],
 )
-def test_rounds_that_compute_more_than_what_they_read_are_items(
-    values: int, computing: int, over_items: bool
-) -> None:
+def test_rounds_that_compute_what_they_read_are_items(values: int, computing: int, over_items: bool) -> None:
     """As where targets are assigned box by box: cells are read as numbers, and written at these places."""
     length = values * READ_US + computing * LAUNCH_US + 10
 
@@ -68,3 +66,30 @@ def test_how_an_elementwise_kernel_reads_follows_from_where_its_item_begins(
             trace.operation(at + 26, at + 28, "void gather", at + 20)
 
     assert ("join-loop" in promised(plan_of_body(body, length=20 + ROUNDS * 30))) is over_items
+
+
+@pytest.mark.parametrize(
+    ("waits", "other", "over_items"),
+    [
+        (True, "void at::native::vectorized_elementwise_kernel<4, Add<float> >(int, Add<float>)", True),
+        (False, "void at::native::vectorized_elementwise_kernel<4, Add<float> >(int, Add<float>)", False),
+        (True, "void at::native::reduce_kernel<512, Sum<float> >(Sum<float>)", False),
+    ],
+    ids=["by a value", "by none", "another kind of work"],
+)
+def test_rounds_that_a_value_sends_one_way_or_the_other_are_the_same(
+    waits: bool, other: str, over_items: bool
+) -> None:
+    """As where a penalty is applied token by token: what is negative is multiplied, and what is not is divided."""
+    usual = "void at::native::vectorized_elementwise_kernel<4, Mul<float> >(int, Mul<float>)"
+
+    def body(trace: TinyTrace, _: int) -> None:
+        for number in range(ROUNDS):
+            at = 10.0 + number * 60
+            trace.operation(at + 6, at + 8, "void compare", at)
+            if waits:
+                trace.copy(at + 16, at + 18, "DtoH", at + 10, bytes=1, pageable=True)
+                trace.call(at + 16, at + 28, "cudaStreamSynchronize")
+            trace.operation(at + 46, at + 48, usual if number * number % 7 < 3 else other, at + 40)
+
+    assert ("join-loop" in promised(plan_of_body(body, length=20 + ROUNDS * 60))) is over_items

@@ -74,7 +74,8 @@ When it applies
     does something of its own only before every so many items that it sends and reads back. Loops in programs that are
     not Python usually step through time: each iteration needs the previous one. So do iterations that begin by
     picking rows and end by finding the largest or smallest value. Iterations that wait for values only read them back
-    if they make fewer than four calls for each wait, and fewer than eight beside reading and waiting.
+    if they make fewer than three calls for each wait: what computes a value, copies it and waits for it. Where a value
+    that is read back says which of two elementwise kernels follows, the iterations are the same.
 
 What is changed in the replay
     The CPU runs the body once. The GPU work of the other iterations remains, without the 1.5 us that each kernel

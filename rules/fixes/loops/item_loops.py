@@ -22,10 +22,7 @@ from rules.replay.loops import Loop, loops_of, short_loops_of
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 
-MIN_BODY_LENGTH = 4  # calls for each wait: a loop of fewer only reads values back, which is another fix
-MIN_COMPUTING = (
-    8  # calls of a round beside reading and waiting: with as many, it does more than look at values
-)
+MIN_BODY_LENGTH = 3  # calls for each wait, copying and computing with it: a loop of fewer only reads back
 NEAR = 4  # calls between a loop and the one that reads its results back
 MOSTLY_SILENT = 0.3  # of the time between calls: such a loop is work on the CPU
 LONG_PAUSE = 3.0  # times the usual time before the same call of a round
@@ -180,7 +177,7 @@ def _only_reads_back(replay: Replay, loop: Loop) -> bool:
     body = slice(loop.first, loop.first + loop.body)
     waits = (replay.waits.target[body] >= 0) & (replay.host.call[body] == Call.SYNCHRONIZE)
     values = np.count_nonzero(waits)
-    return bool(loop.body < MIN_BODY_LENGTH * values and loop.body - 2 * values < MIN_COMPUTING)
+    return bool(loop.body < MIN_BODY_LENGTH * values)
 
 
 def _groups(replay: Replay, loop: Loop) -> list[Loop]:
