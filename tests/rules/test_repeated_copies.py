@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from parsers.model.names.per_name import named
 from parsers.ranks.merge import merge
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
@@ -327,3 +328,55 @@ def test_what_is_concatenated_is_copied_again_where_results_grow(
         trace.call(150, 1_990, "cudaDeviceSynchronize")
 
     assert ("write-in-place" in promised(plan_of_body(body))) is grows
+
+
+@pytest.mark.parametrize(
+    ("shapes", "us", "left_us"),
+    [
+        ([[8, 64, 16], [8, 16, 16]], 780.0, 780.0 / 5),
+        ([[8, 640, 16], [8, 1, 16]], 780.0, 4.0),
+        (None, 780.0, 78.0),
+    ],
+    ids=["a fifth is new", "hardly anything is new", "shapes unknown"],
+)
+def test_what_is_new_is_still_written(shapes: list[list[int]] | None, us: float, left_us: float) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        parts = shapes
+        for place in range(2):
+            joins = trace.op(10 + place * 30, 35 + place * 30, "aten::cat")
+            if parts is not None:
+                trace.shapes(joins, [parts, []], ["TensorList", "Scalar"])  # type: ignore[list-item]
+                parts = [[8, parts[0][1] + parts[1][1], 16], parts[1]]
+            trace.operation(
+                30 + place * 800, 30 + place * 800 + us, "void CatArrayBatchedCopy<float>", 15 + place * 30
+            )
+        for place in range(10):
+            trace.operation(1_620 + place * 34, 1_650 + place * 34, "void gemm", 80 + place * 6)
+        trace.call(150, 1_990, "cudaDeviceSynchronize")
+
+    plan = plan_of_body(body)
+    (made,) = (each.proposal for each in plan.promises if each.proposal.fix == "write-in-place")
+    duration = plan.replay.overlay([made.expected]).duration
+    first = named(plan.replay.analysis.trace, plan.replay.device.event, lambda name: "CatArray" in name)
+    assert duration[first][0] == pytest.approx(1_000 * left_us, rel=0.02)
+
+
+def test_features_side_by_side_stay_as_they_are_beside_a_cache() -> None:
+    grows = [[[8, 64, 16], [8, 1, 16]], [[8, 65, 16], [8, 1, 16]], [[8, 30, 16], [8, 20, 16]]]
+
+    def body(trace: TinyTrace, _: int) -> None:
+        for place, parts in enumerate(grows):
+            joins = trace.op(10 + place * 30, 35 + place * 30, "aten::cat")
+            trace.shapes(joins, [parts, []], ["TensorList", "Scalar"])  # type: ignore[list-item]
+            trace.operation(
+                30 + place * 500, 530 + place * 500, "void CatArrayBatchedCopy<float>", 15 + place * 30
+            )
+        for place in range(10):
+            trace.operation(1_620 + place * 34, 1_650 + place * 34, "void gemm", 100 + place * 6)
+        trace.call(170, 1_990, "cudaDeviceSynchronize")
+
+    plan = plan_of_body(body)
+    (made,) = (each.proposal for each in plan.promises if each.proposal.fix == "write-in-place")
+    assert "56 %" in made.title
+    duration = plan.replay.overlay([made.expected]).duration
+    assert duration.max() == pytest.approx(500_000)

@@ -1,4 +1,4 @@
-"""Batches and pieces that pass through a network together instead of one by one."""
+"""Batches, pieces and samples that pass through a network together, or once, instead of one by one."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ import numpy as np
 
 from parsers.model import BOOL, I64
 from parsers.model.arrays import median_of
+from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.host_language import is_python
 from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
-from rules.fixes.base import Proposal, fix
+from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.catalog.once_for_requests import converts_weights
 from rules.fixes.changes import optimizer_calls, together, without_calls
+from rules.fixes.forms.random_passes import random_passes
+from rules.fixes.forms.written import costly_calls
 from rules.fixes.loops.alike import Rounds, make_the_same_calls, number_of
 from rules.fixes.loops.filled import filled, joined
 from rules.fixes.loops.pieces import pieces_of
 from rules.remedies.launching import LARGER_BATCHES, PIECES_TOGETHER
 from rules.replay.loops import kinds_of_calls
 from rules.replay.replay import Replay
+from rules.wording.words import for_pytorch
 
 # calls of a forward or a backward pass: fewer are a loss, or an operator with a gradient of its own
 MIN_PASS = 8
@@ -165,4 +169,59 @@ What makes it more or less
             expected=together(joined(replay, later, fills), again),
             low=joined(replay, later & ~most_of, fills),
             depends_on="how many pieces fit into memory together, and whether none needs the one before",
+        )
+
+
+_SAMPLES_CODE = """features = backbone(x)                                          # once
+samples = head(features.expand(8, *features.shape))             # each of the 8 draws its own dropout"""
+
+
+@fix
+class RunOnceBeforeDropout:
+    """A network that is run again and again for what a dropout at its end draws."""
+
+    id = "run-once-before-dropout"
+    explanation = """
+When it applies
+    In a step without a backward pass, two or more passes call the same operators with the same shapes, one right behind
+    the other, with at least 8 operators before their first dropout, which draws. No pass takes a part of a tensor or
+    copies one before its first product, and behind its dropout nothing has the shape of what it begins with. The
+    repeated part takes at least 5 % of the GPU's time. Shapes must be recorded.
+
+What is changed in the replay
+    What comes before the first dropout runs in the first pass only.
+
+What makes it more or less
+    Whether each pass reads the same data, which no recording says.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        operators, passes = random_passes(analysis, replay)
+        nodes, share = costly_calls(analysis, replay, operators)
+        if not share:
+            return
+        yield Proposal(
+            title=(
+                f"Run what comes before the dropout once: {passes} passes repeat it, {percent(share)} of the GPU's time"
+            ),
+            categories=(
+                Category.RECOMPUTATION,
+                Category.GPU_BOUND,
+                Category.MEMORY_BOUND_KERNELS,
+                Category.LAUNCH_BOUND,
+            ),
+            culprit="passes that differ in their dropout",
+            problem=f"{passes} passes differ only behind their first dropout",
+            remedy=remedy(
+                for_pytorch(
+                    "Up to the first dropout, each pass over the same data gives the same: keep that result, and "
+                    "run only the layers behind it again."
+                ),
+                for_pytorch(
+                    "Repeat that result with expand, and all samples go through the last layers at once."
+                ),
+                code=for_pytorch(_SAMPLES_CODE),
+            ),
+            expected=without_calls(replay, nodes),
+            depends_on="whether each pass reads the same data",
         )

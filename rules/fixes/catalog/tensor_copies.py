@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import numpy as np
 
-from parsers.model import BOOL, I64, Attribute, CopyKind
+from parsers.model import BOOL, F64, I64, Attribute, CopyKind
 from parsers.model.arrays import distinct_values
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
@@ -14,7 +15,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, union
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
-from rules.fixes.changes import copies, durations_times, less_host_time, together, without_calls
+from rules.fixes.changes import MIN_NS, copies, durations_times, less_host_time, together, without_calls
 from rules.fixes.forms.shared_heads import shared_heads
 from rules.fixes.forms.shifted_spectra import shifted_spectra
 from rules.fixes.forms.written import called_in_order, calls_of, costly_calls
@@ -29,7 +30,7 @@ from rules.replay.surroundings import surroundings_of
 from rules.wording.words import for_pytorch
 
 MIN_SHARE = 0.1  # of the GPU's time: less are the concatenations that a model needs
-LEFT = 0.1  # of their time: what is new is still written
+LEFT = 0.1  # of their time, where it is not known how much is new: that is still written
 
 _BUFFERS_CODE = """cache = torch.empty(batch, heads, longest, width, device="cuda", dtype=keys.dtype)   # once
 
@@ -45,10 +46,11 @@ class WriteInPlace:
     explanation = """
 When it applies
     More than a tenth of the GPU's time copies tensors into a longer one, as a cache that grows in each step does. Where
-    shapes were recorded, some result is a part of another one's.
+    shapes were recorded, only what is a part of another result, or has one as a part, counts.
 
 What is changed in the replay
-    These kernels take a tenth of their time.
+    Of these kernels' time, the part of the tensors that are new remains, and at least 4 us each; a tenth where the
+    shapes do not say how much that is.
 
 What makes it more or less
     How much of the concatenated data is new in each step.
@@ -57,9 +59,14 @@ What makes it more or less
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         device = replay.device
         joining = named(analysis.trace, device.event, lambda name: "CatArrayBatchedCopy" in name)
+        left = _left(analysis, replay, joining)
+        joining[joining] = left < 1.0
         share = float(device.duration[joining].sum() / max(device.duration[device.meeting < 0].sum(), 1.0))
-        if share < MIN_SHARE or not _grow(analysis, replay, joining):
+        if share < MIN_SHARE:
             return
+        left = np.maximum(left[left < 1.0], np.minimum(MIN_NS / device.duration[joining], 1.0))
+        factors = np.ones(len(device))
+        factors[joining] = left
         yield Proposal(
             title=f"Write into one buffer instead of concatenating: {percent(share)} of the GPU's time copies old data",
             categories=(Category.MEMORY_BOUND_KERNELS, Category.ALLOCATOR),
@@ -72,19 +79,31 @@ What makes it more or less
                 ),
                 code=for_pytorch(_BUFFERS_CODE),
             ),
-            expected=durations_times(joining, LEFT),
+            expected=durations_times(joining, factors),
         )
 
 
-def _grow(analysis: Analysis, replay: Replay, joining: BOOL) -> bool:
-    """Whether any concatenation takes what another one gives, by their shapes; True where these are not known."""
+def _left(analysis: Analysis, replay: Replay, joining: BOOL) -> F64:
+    """What is new of each concatenation; 1 where nothing of it is old, a tenth where the shapes are not known.
+
+    It copies old data where it takes what another one gives, or gives what another one takes.
+    """
     operator = surroundings_of(analysis).whole_operator[replay.device.launch[joining]]
-    dims = distinct_values(analysis.trace.attribute(Attribute.INPUT_DIMS, operator[operator >= 0], -1))
-    if not len(dims) or dims[0] < 0 or (operator < 0).any():
-        return True
-    parts = [tensors_in(analysis.trace.strings[each]) for each in dims.tolist()]
-    given = {_joined_shape(each) for each in parts}
-    return any(len(shape) > 1 and shape in given for each in parts for shape in each)
+    dims = analysis.trace.attribute(Attribute.INPUT_DIMS, operator, -1)
+    if not len(dims) or (operator < 0).any() or (dims < 0).any():
+        return np.full(len(dims), LEFT)
+    parts = {each: tensors_in(analysis.trace.strings[each]) for each in set(dims.tolist())}
+    given = {each: _joined_shape(shapes) for each, shapes in parts.items()}
+    wholes = {shape for shape in given.values() if len(shape) > 1}
+    grown = {shape for shapes in parts.values() for shape in shapes} & wholes
+
+    def new(each: int) -> float:
+        if given[each] not in grown and not grown.intersection(parts[each]):
+            return 1.0
+        sizes = [math.prod(shape) for shape in parts[each]]
+        return 1.0 - max(sizes) / max(sum(sizes), 1)
+
+    return np.array([new(each) for each in dims.tolist()])
 
 
 def _joined_shape(parts: list[Shape]) -> Shape:
