@@ -1,4 +1,4 @@
-"""Operators that have a cheaper form: sorting, one-hot products, differences of all pairs, awkward transforms."""
+"""Operators that have a cheaper form: sorting, one-hot products, differences of pairs, unread results."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from rules.analysis.names.host_language import is_python
 from rules.analysis.recording.training import is_training
 from rules.findings.category import Category
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
-from rules.fixes.changes import durations_times, faster, share_of, times, together, total, without_calls
+from rules.fixes.changes import durations_times, share_of, times, together, without_calls
+from rules.fixes.forms.unread_rows import unread_rows
 from rules.fixes.forms.written import called_in_order, costly_calls
 from rules.kernels.one_hot_products import LEFT, MAX_LEFT, MIN_LEFT, one_hot_products
 from rules.kernels.pair_distances import MIN_DIMENSIONS, pair_distances
 from rules.remedies.distances import DISTANCES_BY_PRODUCT
 from rules.remedies.look_ups import ROWS_BY_INDEX
+from rules.replay.origins import called_operators
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 from rules.wording.words import for_pytorch
@@ -266,59 +268,6 @@ def _differences(analysis: Analysis) -> tuple[I64, int]:
     return operators, min(sizes, default=MIN_DIMENSIONS)
 
 
-# times as fast as Bluestein's algorithm, which does two transforms of at least twice the length and multiplies before,
-# between and behind them: 4.6 times the operations, of which a kernel that waits for memory notices half
-DIRECT, DIRECT_AT_LEAST, DIRECT_AT_MOST = 3.0, 2.0, 4.6
-
-_LENGTHS_CODE = """length = scipy.fft.next_fast_len(n + k - 1, real=True)        # 1080 instead of 1051
-spectrum = torch.fft.rfft2(picture, s=(length, length))        # zeros are added; cut the result as before"""
-
-
-@fix
-class PadTransforms:
-    """Fourier transforms whose length has a large prime factor, by the names of their kernels."""
-
-    id = "pad-transforms"
-    explanation = """
-When it applies
-    Kernels of Bluestein's algorithm, by which libraries transform lengths with large prime factors, take at least 5 %
-    of the GPU's time.
-
-What is changed in the replay
-    They become three times as fast. The algorithm does two transforms of at least twice the length.
-
-What makes it more or less
-    Whether the memory or the arithmetic limits them: 2 to 4.6 times. By how much the next good length is longer.
-"""
-
-    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        trace, members = analysis.trace, replay.device.members
-        roundabout = named(trace, members, lambda name: "bluestein" in name.lower())
-        share = total(replay, roundabout) / max(total(replay, np.ones(len(members), bool)), 1.0)
-        if share < MIN_GPU_SHARE:
-            return
-        yield Proposal(
-            title=(
-                f"Pad Fourier transforms: {percent(share)} of the GPU's time is Bluestein's algorithm, for lengths "
-                "with large prime factors"
-            ),
-            categories=(Category.SLOW_OPERATOR, Category.MEMORY_BOUND_KERNELS),
-            culprit=trace.name(int(members[np.flatnonzero(roundabout)[0]])),
-            problem="Fourier transforms have lengths with large prime factors",
-            remedy=remedy(
-                "Transforms are fast for lengths that are products of 2, 3, 5 and 7; others, above all prime ones, go "
-                "a long way round.",
-                "Where zeros are added anyway, as for a convolution, add them up to the next such length; else "
-                "choose a grid of such a size.",
-                code=for_pytorch(_LENGTHS_CODE),
-            ),
-            expected=faster(replay, roundabout, DIRECT),
-            low=faster(replay, roundabout, DIRECT_AT_LEAST),
-            high=faster(replay, roundabout, DIRECT_AT_MOST),
-            depends_on="whether memory or arithmetic limits the transforms",
-        )
-
-
 MIN_TIMES = 2  # in a step: a matrix that is new in each step has to be sorted once
 # of the rest of a product, once rows are stored one behind the other: no conversion of indices, dense rows as they are,
 # and a kernel for such rows. One label propagation over 3 million edges: 0.45
@@ -393,4 +342,60 @@ What makes it more or less
             ),
             low=without_calls(replay, again),
             depends_on="whether the matrix is the same in each step, and how it is stored",
+        )
+
+
+_POSITIONS_CODE = """scores = head(hidden[:, -1])                  # one row for each text
+# instead of head(hidden)[:, -1], which multiplies all positions, and writes them"""
+
+
+@fix
+class MultiplyWhatIsRead:
+    """Products of all positions, of which few are read."""
+
+    id = "multiply-what-is-read"
+    explanation = """
+When it applies
+    No gradients are computed, and after a product with a matrix of weights some of its rows are picked, at most half.
+    Whatever takes all of them, up to the next such product, works on each row alone or picks some. That takes at least
+    5 % of the GPU's time. Shapes must be recorded.
+
+What is changed in the replay
+    Of these operators' time, the part of the rows that is read remains, and of the product at least what reading the
+    weights takes at half of the memory's bandwidth.
+
+What makes it more or less
+    How close to the memory's bandwidth a product of few rows comes.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        found, device = unread_rows(analysis, replay), replay.device
+        nodes, share = costly_calls(analysis, replay, found.operators)
+        if not share:
+            return
+        operator = called_operators(analysis)[device.launch]
+        mine = nodes[device.launch]
+        order = np.argsort(found.operators)
+        factor = np.ones(len(device))
+        place = order[np.searchsorted(found.operators, operator[mine], sorter=order)]
+        weights = found.weights_ns[place] / np.maximum(device.duration[mine], 1.0)
+        factor[mine] = np.minimum(np.maximum(found.read[place], weights), 1.0)
+        product = analysis.trace.name(int(found.operators[0]))
+        yield Proposal(
+            title=(
+                f"Pick the positions before the product: {percent(share)} of the GPU's time works on all of them, and "
+                f"{percent(float(found.read.mean()))} are read"
+            ),
+            categories=(Category.RECOMPUTATION, Category.GPU_BOUND, Category.MEMORY_BOUND_KERNELS),
+            culprit=product,
+            problem="All positions are computed where a few are read",
+            remedy=remedy(
+                "Take the positions that are used first, and multiply only these.",
+                for_pytorch(
+                    "In transformers, generate() does so; a call of the model takes logits_to_keep=1 (formerly "
+                    "num_logits_to_keep)."
+                ),
+                code=for_pytorch(_POSITIONS_CODE),
+            ),
+            expected=durations_times(mine, factor),
         )

@@ -16,7 +16,7 @@ from rules.analysis.gpu.memory_bound import memory_bound
 from rules.analysis.names.families import Family, is_product_with_a_vector
 from rules.analysis.names.host_language import is_python
 from rules.findings.category import Category
-from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix
+from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
 from rules.fixes.changes import (
     durations_times,
     faster,
@@ -42,7 +42,7 @@ from rules.remedies.kernels import (
 )
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Replay
-from rules.wording.words import shortened
+from rules.wording.words import for_pytorch, shortened
 
 MIN_UNALIGNED = 0.03  # of the GPU's time
 # Unaligned loads move 2 or 4 bytes for each instruction instead of 16, and libraries have their newest kernels for
@@ -95,6 +95,59 @@ def unaligned_products(analysis: Analysis, replay: Replay) -> BOOL:
     half = np.array([each.dtype in ("fp16", "bf16") for each in analysis.classes], bool)[names]
     by_name = named(trace, device.event, _MISALIGNED.search)
     return np.asarray(product & half & by_name)
+
+
+# times as fast as Bluestein's algorithm, which does two transforms of at least twice the length and multiplies before,
+# between and behind them: 4.6 times the operations, of which a kernel that waits for memory notices half
+DIRECT, DIRECT_AT_LEAST, DIRECT_AT_MOST = 3.0, 2.0, 4.6
+
+_LENGTHS_CODE = """length = scipy.fft.next_fast_len(n + k - 1, real=True)        # 1080 instead of 1051
+spectrum = torch.fft.rfft2(picture, s=(length, length))        # zeros are added; cut the result as before"""
+
+
+@fix
+class PadTransforms:
+    """Fourier transforms whose length has a large prime factor, by the names of their kernels."""
+
+    id = "pad-transforms"
+    explanation = """
+When it applies
+    Kernels of Bluestein's algorithm, by which libraries transform lengths with large prime factors, take at least 5 %
+    of the GPU's time.
+
+What is changed in the replay
+    They become three times as fast. The algorithm does two transforms of at least twice the length.
+
+What makes it more or less
+    Whether the memory or the arithmetic limits them: 2 to 4.6 times. By how much the next good length is longer.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        trace, members = analysis.trace, replay.device.members
+        roundabout = named(trace, members, lambda name: "bluestein" in name.lower())
+        share = total(replay, roundabout) / max(total(replay, np.ones(len(members), bool)), 1.0)
+        if share < MIN_GPU_SHARE:
+            return
+        yield Proposal(
+            title=(
+                f"Pad Fourier transforms: {percent(share)} of the GPU's time is Bluestein's algorithm, for lengths "
+                "with large prime factors"
+            ),
+            categories=(Category.SLOW_OPERATOR, Category.MEMORY_BOUND_KERNELS),
+            culprit=trace.name(int(members[np.flatnonzero(roundabout)[0]])),
+            problem="Fourier transforms have lengths with large prime factors",
+            remedy=remedy(
+                "Transforms are fast for lengths that are products of 2, 3, 5 and 7; others, above all prime ones, go "
+                "a long way round.",
+                "Where zeros are added anyway, as for a convolution, add them up to the next such length; else "
+                "choose a grid of such a size.",
+                code=for_pytorch(_LENGTHS_CODE),
+            ),
+            expected=faster(replay, roundabout, DIRECT),
+            low=faster(replay, roundabout, DIRECT_AT_LEAST),
+            high=faster(replay, roundabout, DIRECT_AT_MOST),
+            depends_on="whether memory or arithmetic limits the transforms",
+        )
 
 
 # Peak rates of H100 over its FP64 units, for a GPU whose rates are not known: the tensor cores' FP64, FP32, TF32.
