@@ -13,7 +13,12 @@ SCAN = "void at::native::tensor_kernel_scan_innermost_dim<float>"
 
 
 def sampler(
-    sort: float = 300, scan: str = SCAN, training: bool = False, product: str = "sm90_gemm_64x64_tn"
+    sort: float = 300,
+    scan: str = SCAN,
+    training: bool = False,
+    product: str = "sm90_gemm_64x64_tn",
+    sorter: str = SORT,
+    before: str = "void softmax",
 ) -> Plan:
     """Tokens of 1 ms of products each, whose rows are sorted and added up."""
 
@@ -22,13 +27,7 @@ def sampler(
             trace.region(1, 2, "Optimizer.step#SGD.step")
         at = 20.0
         for token in range(4):
-            names = (
-                (product, 1_000.0),
-                ("void softmax", 50.0),
-                (SORT, sort),
-                (scan, 20.0),
-                ("void divide", 20.0),
-            )
+            names = ((product, 1_000.0), (before, 50.0), (sorter, sort), (scan, 20.0), ("void divide", 20.0))
             for place, (name, took) in enumerate(names):
                 trace.operation(at, at + took, name, 5 + token * 30 + place * 6)
                 at += took
@@ -45,8 +44,18 @@ def sampler(
         ({"sort": 70.0}, False),
         ({"scan": "void divide"}, False),
         ({"training": True}, False),
+        ({"sorter": "void at::native::mbtopk::computeBlockDigitCounts<float>"}, False),
+        ({"before": "void at::native::mbtopk::gatherTopK<float, unsigned int, 2>"}, False),
     ],
-    ids=["a fifth", "a tenth", "less", "nothing is added up", "training"],
+    ids=[
+        "a fifth",
+        "a tenth",
+        "less",
+        "nothing is added up",
+        "training",
+        "the best are found",
+        "these are sorted",
+    ],
 )
 def test_samplers_that_sort_whole_rows_select_first(changed: dict[str, float], found: bool) -> None:
     assert ("select-before-sorting" in promised(sampler(**changed))) is found  # type: ignore[arg-type]
