@@ -23,7 +23,7 @@ from rules.replay.replay import Replay
 
 MIN_PRODUCT = 0.02  # of the GPU's time, that products of one shape take
 MAX_READ = 0.5  # of the rows
-LEAST_SIZE = 1  # bytes of a weight, where no type was recorded
+ASSUMED_SIZE = 1  # bytes of a weight, where no type was recorded
 NEAR = 4  # operators from where rows are picked to where they are read: all of them is picked of other sides, too
 _PRODUCTS = {"aten::linear": 0, "aten::matmul": 0, "aten::mm": 0, "aten::addmm": 1}  # where the rows stand
 _PICKS = frozenset(f"aten::{name}" for name in ("select", "slice", "narrow", "index", "index_select"))
@@ -83,7 +83,7 @@ def _reading_ns(trace: Trace, replay: Replay, product: int) -> float:
     dims, types = (
         trace.text_attribute(each, product) for each in (Attribute.INPUT_DIMS, Attribute.INPUT_TYPES)
     )
-    inputs = inputs_of(dims, types, LEAST_SIZE)
+    inputs = inputs_of(dims, types, ASSUMED_SIZE)
     if inputs is None or not bandwidth:
         return 0.0
     return inputs.bytes_at(_PRODUCTS[trace.name(product)] + 1) / (NORMAL_SHARE * bandwidth) * 1e9
