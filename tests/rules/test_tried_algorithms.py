@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rules.findings.category import Category
 from rules.fixes.plan import Promise
 from tests.rules.builder import TinyTrace
 from tests.rules.test_fixes import plan_of_body
@@ -60,3 +61,28 @@ def test_the_chosen_run_stays_and_half_of_what_one_algorithm_takes_to_prepare() 
 def test_the_gradients_of_a_convolution_keep_two_runs() -> None:
     (forward,), (backward,) = of_steps(), of_steps(operator="aten::convolution_backward")
     assert forward.expected > 1.15 * backward.expected
+
+
+def test_at_most_nothing_is_prepared() -> None:
+    """As where shapes are padded to a few: an eighth of 8,000 us is gone as well."""
+    (promise,) = of_steps(prepare=8_000)
+    assert promise.high > 2.5 * promise.expected
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["by the search", "by the program"])
+def test_memory_that_a_search_gives_back_is_not_allocated_anew(inside: bool) -> None:
+    def body(trace: TinyTrace, number: int) -> None:
+        trace.kernels(5, 1, 5, 100, "void fill_kernel")
+        for at in (40, 270):
+            trace.operation(at + 10, at + 110, "void conv_kernel", at)
+            trace.call(at + 10, at + 112, "cudaEventSynchronize")
+        trace.call(400, 800, "cudaFree")
+        trace.operation(815, 915, "void conv_kernel", 805)
+        trace.op(30, 812 if inside else 398, CONVOLUTION)
+        trace.call(920, 1_320, "cudaMalloc")
+        trace.kernels(1_330, 1, 5, 100, "void next_kernel")
+
+    plan = plan_of_body(body, length=1_500)
+    (promise,) = [each for each in plan.promises if each.proposal.fix == "keep-algorithms"]
+    assert (Category.ALLOCATOR in promise.proposal.categories) is inside
+    assert (plan.replay.gain([promise.proposal.expected]) > 2.0) is inside

@@ -17,6 +17,7 @@ from rules.replay.surroundings import surroundings_of
 MIN_TRIED = 2  # algorithms, each timed with an event that the CPU waits for
 MIN_STEPS = 2  # in which it happens: a single one may be the first
 _CONVOLUTIONS = regex(r"aten::((cudnn|miopen)_\w*conv\w*|convolution_backward)$")
+_FREES = regex(r"Free")
 _TWO_RESULTS = regex(r"aten::convolution_backward$")  # each with a search of its own
 
 
@@ -25,12 +26,15 @@ class TriedAlgorithms:
     """Operators that try algorithms, and of each host node whether and how much of the time before it does (ns).
 
     ``prepared_ns`` is the part of ``before_ns`` that passes before the first run: finding out what could be tried.
+    ``allocates`` are the calls that give back what the trials took, and that take memory anew in the same steps: behind
+    its search PyTorch empties the cache of memory.
     """
 
     operators: I64
     nodes: BOOL
     before_ns: F64
     prepared_ns: F64
+    allocates: BOOL
     tried: int
 
 
@@ -50,7 +54,7 @@ def tried_algorithms(analysis: Analysis) -> TriedAlgorithms:
     operators = operators[tried >= MIN_TRIED]
     mine = np.isin(operator, operators)
     if len(distinct_values(host.step[mine])) < MIN_STEPS:
-        return TriedAlgorithms(operators[:0], nodes, before, prepared, 0)
+        return TriedAlgorithms(operators[:0], nodes, before, prepared, nodes, 0)
     works = of_kinds(host.call, *WORK_CALLS)
     begin, _ = trace.events.spans(operators)
     for place, each in enumerate(operators.tolist()):
@@ -65,4 +69,9 @@ def tried_algorithms(analysis: Analysis) -> TriedAlgorithms:
             first = int(gone[np.argmax(timed[gone])])
             waited = gone[(gone < first) & synchronises[gone]]
             nodes[gone[(gone > (waited[-1] if len(waited) else -1)) & (gone < first)]] = False
-    return TriedAlgorithms(operators, nodes, before, prepared, int(tried[tried >= MIN_TRIED].sum()))
+    allocates = host.call == Call.ALLOCATE
+    frees = allocates & mine & named(trace, host.event, _FREES.search)
+    allocates &= np.isin(host.step, distinct_values(host.step[frees]))
+    return TriedAlgorithms(
+        operators, nodes, before, prepared, allocates, int(tried[tried >= MIN_TRIED].sum())
+    )
