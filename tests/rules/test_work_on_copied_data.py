@@ -83,3 +83,15 @@ def test_work_before_a_copy_to_the_gpu_that_only_puts_its_data_together_goes_wit
     assert copied.expected == pytest.approx(before / (before - gone), rel=0.15)
     least = plan.replay.gain([copied.proposal.low or copied.proposal.expected])
     assert least == pytest.approx(before / (before - 5.0e6), rel=0.1), "at least, it is still put together"
+
+
+@pytest.mark.parametrize(("late", "together"), [(0, True), (1, True), (4, False)])
+def test_a_single_late_copy_says_nothing_of_how_its_data_are_put_together(late: int, together: bool) -> None:
+    def body(trace: TinyTrace, number: int) -> None:
+        trace.kernels(10, 5, 90, 100)
+        sent = 515 + 1_000 * (3 * WORK_MS if 1 <= number <= late else WORK_MS)
+        trace.copy(sent + 10, sent + 5_010, "HtoD", sent, pageable=True, bytes=150_000_000, launch_us=5_020)
+        trace.kernels(sent + 5_030, 5, 90, 100)
+
+    copied = told(plan_of_body(body, length=36_100), "copy-less")
+    assert ("put together by" in copied.proposal.title) is together

@@ -151,11 +151,16 @@ def _at_least(analysis: Analysis, replay: Replay, nodes: BOOL, large: BOOL, work
 
 
 def put_together(replay: Replay, nodes: BOOL) -> F64:
-    """The work before each of some copies to the GPU (ns) that takes no longer than going through their data does."""
+    """The work before each of some copies to the GPU (ns) that takes no longer than going through their data does.
+
+    Copies of one size are judged together: a single one may come late by chance.
+    """
     amount = replay.analysis.trace.attribute(Attribute.BYTES, replay.device.event)
     sent = np.bincount(replay.device.launch, amount, len(nodes))
     own = np.where(nodes, own_work(replay, surroundings_of(replay.analysis)), 0.0)
-    return np.where((1 - MIN_APART) * own <= sent / READ_PER_NS, own, 0.0)
+    _, size_of = np.unique(sent, return_inverse=True)
+    whole, worked = (np.bincount(size_of, np.where(own > 0, each, 0.0)) for each in (sent, own))
+    return np.where(((1 - MIN_APART) * worked <= whole / READ_PER_NS)[size_of], own, 0.0)
 
 
 def _remedy(analysis: Analysis, kind: CopyKind, each: float) -> Remedy:
