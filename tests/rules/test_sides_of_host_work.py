@@ -310,8 +310,8 @@ def rounds(
 @pytest.mark.parametrize(
     ("round_of", "joined"),
     [
-        ({"calls": 4, "waits": True}, True),
-        ({"calls": 3, "waits": True}, False),
+        ({"calls": 3, "waits": True}, True),
+        ({"calls": 2, "waits": True}, False),
         ({"calls": 6, "pause": 70.0}, True),
         ({"calls": 3, "pause": 100.0}, False),
         ({"calls": 7, "operator": True}, True),
@@ -320,8 +320,8 @@ def rounds(
         ({"calls": 7, "operator": True, "slices": 3}, False),
     ],
     ids=[
-        "two calls for each wait",
-        "one",
+        "one call for each wait",
+        "none",
         "a quarter of the time is silent",
         "more",
         "a short chain",
