@@ -14,6 +14,7 @@ from rules.fixes.backward import beside_graph_breaks, compiling_ns, entering_bro
 from rules.fixes.changes import LEFT_ON_GPU, copies, of_nodes, per_step
 from rules.fixes.copies_in_a_row import copies_in_a_row
 from rules.fixes.interrupted import interrupted_ns
+from rules.fixes.python_rows import python_rows
 from rules.fixes.reduced_in_turn import own_time, reduced_in_turn
 from rules.fixes.round_trips import round_trips
 from rules.replay.replay import Replay
@@ -114,6 +115,7 @@ def host_phases(replay: Replay, around: Surroundings) -> list[HostPhase]:
     with_own_fixes = around.pauses_ns + of_others + compiling_ns(replay.analysis) + stacks_ns(replay.analysis)
     own = np.maximum(own_work(replay, around) - with_own_fixes, 0.0)
     own[round_trips(replay.analysis).calls | copies_in_a_row(replay, CopyKind.H2D)] = 0.0
+    own[python_rows(replay.analysis) >= MAJORITY] = 0.0
     own[reduced_in_turn(replay.analysis) & (own_time(replay) == 0)] = 0.0
     own[beside_graph_breaks(replay.analysis) | entering_broken_graphs(replay.analysis)] = 0.0
     own[own < LONG_NS] = 0.0
