@@ -8,14 +8,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from parsers.model import BOOL, I64
+from parsers.model import BOOL, I64, CopyKind
 from parsers.model.arrays import distinct_rows
 from parsers.model.events import of_kinds
 from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
-from rules.fixes.changes import of_nodes
+from rules.fixes.changes import copies, of_nodes
 from rules.fixes.loops.items import operators_of
 from rules.kernels.recorded_shapes import inputs_of_events
 from rules.replay.loops import Loop
@@ -23,7 +23,8 @@ from rules.replay.replay import Replay
 
 MIN_SIZES = 3  # of the same product in a loop: fewer are two ways of the same size
 MIN_ROUNDS = 16  # that pick rows and put others back: networks over graphs have fewer layers
-_PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
+_VECTOR = "aten::mv"
+_PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", _VECTOR)
 _SELECT = "aten::select"
 _SLICE = "aten::slice"
 _ACCUMULATE = "torch::autograd::AccumulateGrad"
@@ -35,8 +36,10 @@ def independent_rounds(analysis: Analysis, replay: Replay, loops: Sequence[Loop]
     Matrices of different sizes follow one another in no model. Rounds that pick rows, multiply, and add the result to
     other rows go through relations or experts, unless they sample, as each token of a text does. Where a round ends
     with another size than it begins with, or takes its input out of a stack, it is no layer, and where each has weights
-    of its own, it is no step of a recurrence. A batch may be cut into chunks that go through the same network.
+    of its own, it is no step of a recurrence. A batch may be cut into chunks that go through the same network, and of
+    a stack each row may be, whose results are read back.
     """
+    reads = of_nodes(replay, copies(replay, CopyKind.D2H))
     picks = of_nodes(replay, named(analysis.trace, replay.device.event, picks_rows))
     puts = of_nodes(replay, named(analysis.trace, replay.device.event, _puts))
     family = analysis.family_of_string[analysis.trace.events.name[replay.device.event]]
@@ -53,7 +56,8 @@ def independent_rounds(analysis: Analysis, replay: Replay, loops: Sequence[Loop]
             found.add(loop.times)
             continue
         thread = int(replay.host.thread[loop.first])
-        if _is_no_chain(analysis, replay, loop, operators_of(analysis, replay, thread)):
+        read_back = loop.times >= MIN_ROUNDS and bool(reads[body].any())
+        if _is_no_chain(analysis, replay, loop, operators_of(analysis, replay, thread), read_back):
             found.add(loop.times)
     return found
 
@@ -79,16 +83,26 @@ def _sizes_differ(replay: Replay, loop: Loop, products: BOOL) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Product:
-    """How many elements the two matrices of a product have; their last dimensions are ``come`` and ``go``."""
+    """How many elements the two matrices of a product have; their last dimensions are ``come`` and ``go``.
+
+    Of a matrix and a vector, the vector is the left one.
+    """
 
     come: int
     go: int
     left: int
     right: int
 
+    @property
+    def result(self) -> int:
+        return self.left // max(self.come, 1) * self.go
 
-def _is_no_chain(analysis: Analysis, replay: Replay, loop: Loop, operators: I64) -> bool:
+
+def _is_no_chain(analysis: Analysis, replay: Replay, loop: Loop, operators: I64, read_back: bool) -> bool:
     """Whether no round takes what the one before gives: chunks of a batch, or, by the sizes of products, own weights.
+
+    Nor does one of whose results some are ``read_back`` and that multiplies nothing but a row of a stack, and what
+    comes of it.
 
     The second round is looked at: a product before the loop can stand for one of its first round.
     """
@@ -99,9 +113,12 @@ def _is_no_chain(analysis: Analysis, replay: Replay, loop: Loop, operators: I64)
     products = _products(analysis, inside[named(trace, inside, _PRODUCTS.__contains__)])
     if not products:
         return False
-    if _are_chunks(analysis, inside[named(trace, inside, _SLICE.__eq__)], products[0], loop.times):
+    slices = inside[named(trace, inside, _SLICE.__eq__)]
+    if _are_chunks(analysis, slices, products[0], loop.times):
         return True
     chosen = _chosen(analysis, inside[named(trace, inside, _SELECT.__eq__)], loop.times)
+    if read_back and products[0].left in chosen | _chosen(analysis, slices, loop.times):
+        return all(after.left == before.result for before, after in pairwise(products))
     weights = [each.right for each in products]
     own = sum(weights) in chosen or chosen.issuperset(weights)
     if own and any(each.left in chosen for each in products):
@@ -133,7 +150,12 @@ def _are_chunks(analysis: Analysis, slices: I64, product: _Product, rounds: int)
 def _products(analysis: Analysis, operators: I64) -> list[_Product]:
     """The matrices of each product; none where a shape is unknown."""
     found = []
-    for shapes in inputs_of_events(analysis.trace, operators):
+    is_vector = named(analysis.trace, operators, _VECTOR.__eq__)
+    for vector, shapes in zip(is_vector.tolist(), inputs_of_events(analysis.trace, operators), strict=True):
+        if vector and len(shapes) == 2 and len(shapes[0]) == 2:
+            rows, columns = shapes[0]
+            found.append(_Product(columns, rows, columns, rows * columns))
+            continue
         matrices = [each for each in shapes if len(each) >= 2]
         if len(matrices) < 2:
             return []
