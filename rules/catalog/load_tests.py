@@ -177,7 +177,12 @@ def _is_uneven(load: LoadTest) -> bool:
 
 def _falls_behind(load: LoadTest) -> bool:
     """Whether requests came faster than they were answered, and nothing held them back."""
-    return not load.at_once and load.late_ns >= MIN_LATE * _whole(load)
+    return not load.at_once and _is_late(load)
+
+
+def _is_late(load: LoadTest) -> bool:
+    """Whether the last answers came long after all requests were, or should have been, sent."""
+    return load.late_ns >= MIN_LATE * _whole(load) > 0
 
 
 def _account(load: LoadTest) -> str:
@@ -192,11 +197,18 @@ def _account(load: LoadTest) -> str:
     }
     parts = listed([f"{duration(ns)} {told[part]}" for part, ns in load.parts])
     mean = " on average" if _is_uneven(load) else ""
-    behind = (
-        f" The last answers came {duration(load.late_ns)} after all requests were sent: the server cannot answer "
-        f"{load.rate:g} a second."
+    return f"A request{asked} takes {duration(_whole(load))}{mean}: {parts}.{_lateness_told(load)}"
+
+
+def _lateness_told(load: LoadTest) -> str:
+    """That fewer requests were answered than were asked for, where that is so."""
+    if not _is_late(load):
+        return ""
+    sent, limit = ("should have been", "with this limit, ") if load.at_once else ("were", "")
+    return (
+        f" The last answers came {duration(load.late_ns)} after all requests {sent} sent: {limit}the server cannot "
+        f"answer {load.rate:g} a second."
     )
-    return f"A request{asked} takes {duration(_whole(load))}{mean}: {parts}.{behind if _falls_behind(load) else ''}"
 
 
 def _slower(tests: Sequence[ResultTable]) -> list[str]:

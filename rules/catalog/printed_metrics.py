@@ -109,7 +109,7 @@ When it is wrong
             account=" ".join([*(_account(*each) for each in found), *_of_memory(busy), _WITHOUT_TIMES]),
             remedy=remedy(
                 *(fault.advice for fault, _ in found),
-                *([] if found or busy else [_MORE]),
+                *([] if found or busy else _more(kernels)),
                 ours("Record times as well ($RecordATimeline), to see which kernel matters."),
             ),
             culprit=Culprit(CulpritKind.KERNEL, found[0][1][0].name) if found else NOBODY,
@@ -118,10 +118,17 @@ When it is wrong
 
 
 _WITHOUT_TIMES = "The table holds no times, so it does not say which kernel matters."
-_MORE = (
-    "Count what says more: nvprof --metrics gld_efficiency,gst_efficiency,warp_execution_efficiency,"
-    "achieved_occupancy,sm_efficiency,dram_utilization"
+_TELLING = (
+    *("gld_efficiency", "gst_efficiency", "warp_execution_efficiency"),
+    *("achieved_occupancy", "sm_efficiency", _MEMORY),
 )
+
+
+def _more(kernels: Iterable[CountedKernel]) -> list[str]:
+    """What to count that was not counted yet."""
+    counted = {metric for each in kernels for metric in each.parts}
+    missing = [metric for metric in _TELLING if metric not in counted]
+    return [f"Count what says more: nvprof --metrics {','.join(missing)}"] if missing else []
 
 
 def _with(kernels: Iterable[CountedKernel], fault: _Fault) -> list[CountedKernel]:

@@ -33,14 +33,15 @@ class LinkUse:
 
 
 def link_use(trace: Trace, copies: Copies) -> LinkUse | None:
-    """None without large copies of known size, or on a GPU whose link is not known."""
+    """None without large copies of known size, or where the link is not known: copies that exceed it took another."""
     peaks = peaks_of(trace.devices[copies.device].name)
     sizes = trace.attribute(Attribute.BYTES, copies.events)
     large = sizes >= LARGE_BYTES
     time = int(durations(trace, copies.events[large]).sum())
     if peaks is None or not peaks.link_bandwidth or not time:
         return None
-    return LinkUse(peaks.link, int(sizes[large].sum()) / time * 1e9, peaks.link_bandwidth)
+    use = LinkUse(peaks.link, int(sizes[large].sum()) / time * 1e9, peaks.link_bandwidth)
+    return use if use.share <= 1.0 else None
 
 
 def is_slow(use: LinkUse | None, pageable: bool) -> bool:

@@ -54,6 +54,12 @@ def test_nothing_is_said_about_the_link_of_an_unknown_gpu() -> None:
     assert "link" not in copying(7.0, gpu="Some GPU").explanation
 
 
+@pytest.mark.parametrize(("rate", "said"), [(15.75, True), (15.8, False)])
+def test_copies_faster_than_the_link_took_another(rate: float, said: bool) -> None:
+    """Some servers join their CPUs to these GPUs by NVLink."""
+    assert ("PCIe 3 x16" in copying(rate, gpu="Tesla V100-SXM2-16GB").explanation) is said
+
+
 @pytest.mark.parametrize(("bytes_", "counted"), [(999_999, False), (1_000_000, True)])
 def test_small_copies_say_nothing_about_the_link(bytes_: int, counted: bool) -> None:
     trace = TinyTrace(gpu="NVIDIA H200")

@@ -83,6 +83,14 @@ def test_the_fault_of_most_kernels_is_told_first_and_the_worst_are_named(tmp_pat
     )
 
 
+def test_what_was_counted_is_not_to_be_counted_again(tmp_path: Path) -> None:
+    counted = GOOD | {"gst_efficiency": "100.00%", "warp_execution_efficiency": "100.00%"}
+    _, finding = told(tmp_path, only=counted)
+    assert str(finding.remedy.advice[0]).endswith("--metrics dram_utilization")
+    _, finding = told(tmp_path, only=counted | {"dram_utilization": "Low (1)"})
+    assert not any("--metrics" in str(each) for each in finding.remedy.advice)
+
+
 def test_metrics_that_say_nothing_are_told_as_such(tmp_path: Path) -> None:
     title, finding = told(tmp_path, only={"dram_read_throughput": "1.1655GB/s"})
     assert title == "The metrics of 1 kernel do not say what limits it"
