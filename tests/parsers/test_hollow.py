@@ -123,6 +123,7 @@ HOLLOW = [
         b"\n\x04\x08\x01\x10\x02\n\x04\x08\x03\x10\x04\x12\x00" + b"2\x0ballocations2\x05space2\x04kind",
     ),
     ("trtllm-bench", b'{"request_info": {"num_requests": 1}, "performance": {}}'),
+    ("locust", b"Type,Name,Request Count,Failure Count,Average Response Time,Requests/s\n"),
     ("genai-perf", b'{"time_to_first_token": {"unit": "ms", "avg": null}}'),
     ("request-log", b'{"id": 1, "arrival": null, "first": 1, "end": 2, "out": 1}\n'),
     ("flight-recorder", pickle.dumps({"version": "2.10", "pg_config": {}, "entries": []}, 2)),
