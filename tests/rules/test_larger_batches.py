@@ -20,13 +20,21 @@ def training(
     updates_each: bool = False,
     inside_update: bool = False,
     busy_us: float = 10.0,
+    kept: int = 0,
 ) -> Plan:
-    """Steps of forward and backward passes with so many calls in each, and an update behind the last, or each."""
+    """Steps of forward and backward passes with so many calls in each, and an update behind the last, or each.
+
+    So many gradients are ``kept`` behind the first pass, and those of the others added to them.
+    """
 
     def body(trace: TinyTrace, _: int) -> None:
         at = 10.0
         for number in range(passes):
             begin = at
+            for place in range(kept if number else 0):
+                name = f"void {'clone' if number == 1 else 'sum'}{chr(97 + place % 26)}_kernel"
+                trace.operation(at + 6, at + 6 + busy_us, name, at, grid=grid)
+                at += 20
             for direction in ("forward", "backward"):
                 for place in range(calls[number]):
                     name = f"void {direction}{chr(97 + place % 26)}_kernel"
@@ -41,7 +49,7 @@ def training(
                 trace.kernels(at + 4, 1, 8, 20, "void update_kernel")
                 at += 20
 
-    length = 40 + 40 * sum(calls[:passes]) + 20 * (passes if updates_each else 1)
+    length = 40 + 40 * sum(calls[:passes]) + 20 * (passes if updates_each else 1) + 20 * kept * (passes - 1)
     return plan_of_body(body, length=length)
 
 
@@ -95,3 +103,9 @@ def test_which_batches_are_parts_of_one(told: dict[str, object], found: bool) ->
 def test_batches_that_fill_the_gpu_gain_nothing(grid: int, found: bool) -> None:
     made = training(grid=grid, busy_us=19.0)
     assert bool([each for each in joined(made) if each.expected > 1.2]) is found
+
+
+@pytest.mark.parametrize(("kept", "found"), [(10, True), (11, False)])
+@pytest.mark.parametrize("passes", [2, 3, 4, 16])
+def test_gradients_that_the_program_adds_up_itself(passes: int, kept: int, found: bool) -> None:
+    assert bool(joined(training(passes, calls=(PASS,) * passes, kept=kept))) is found

@@ -40,8 +40,9 @@ class JoinBatches:
     explanation = """
 When it applies
     In each step of a Python program, two or more forward and backward passes make nine tenths of the same calls (seven
-    tenths in the first one, which adds no gradients to others), and an optimizer updates the parameters behind the last
-    of them only.
+    tenths in the first one, which adds no gradients to others, and in the second one with what lies before it, where a
+    program keeps gradients that it adds up itself), and an optimizer updates the parameters behind the last of them
+    only.
 
 What is changed in the replay
     The CPU runs the first pair of passes only. The GPU work of the others remains as far as its blocks fill the GPU,
@@ -107,8 +108,12 @@ def _in_step(backward: BOOL, updates: BOOL, kinds: I64) -> Rounds | None:
     if len(begins) < 2 or (ends - begins).min() < MIN_PASS or _updates_between(updates, begins, ends):
         return None
     forward = int(median_of(begins[1:] - behind[1:]))  # what a step begins with is none of it
-    starts = np.append(begins[0] - min(first_pass, forward), behind[1:])
-    if not make_the_same_calls(kinds, starts, ends, NOTHING_ADDED):
+    forward_of_first = min(first_pass, forward)
+    starts = np.append(begins[0] - forward_of_first, behind[1:])
+    # Behind the first pass, what adds gradients up by hand keeps them.
+    passes = np.maximum(begins - forward_of_first, behind)
+    same = make_the_same_calls(kinds, passes, ends, (NOTHING_ADDED,))
+    if not same or not make_the_same_calls(kinds, starts, ends, (NOTHING_ADDED, NOTHING_ADDED)):
         return None
     return Rounds(starts, int(ends[-1]))
 

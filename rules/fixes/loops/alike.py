@@ -25,16 +25,16 @@ def number_of(steps: Sequence[Rounds]) -> str:
     return f"{most}" if fewest == most else f"up to {most}"
 
 
-def make_the_same_calls(kinds: I64, starts: I64, ends: I64, first: float = NEARLY_ALL) -> bool:
+def make_the_same_calls(kinds: I64, starts: I64, ends: I64, first: Sequence[float] = ()) -> bool:
     """Whether calls of the same kinds are made between each of these starts and its end (exclusive).
 
-    ``first``: how much of the calls of the first round and the usual one have to be the same.
+    ``first``: how much of the calls of the first rounds and the usual one of the others have to be the same.
     """
     calls = [np.bincount(kinds[start:end] - kinds.min()) for start, end in zip(starts, ends, strict=True)]
     width = max(map(len, calls))
     counts = np.array([np.pad(each, (0, width - len(each))) for each in calls])
-    usual = median_of(counts, axis=0)
+    usual = median_of(counts[min(len(first), len(counts) - 1) :], axis=0)
     same = np.minimum(counts, usual).sum(axis=1)
     least = np.full(len(counts), NEARLY_ALL)
-    least[0] = first
+    least[: len(first)] = first
     return not bool((same < least * np.maximum(counts.sum(axis=1), usual.sum())).any())
