@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rules.fixes.plan import Plan, Promise
-from tests.rules.builder import TinyTrace
+from rules.analysis.analysis import Analysis
+from rules.fixes.plan import Plan, Promise, make_plan
+from tests.rules.builder import TinyTrace, steps
 from tests.rules.test_fixes import plan_of_body
 
 PASS = 12  # calls
@@ -109,3 +110,36 @@ def test_batches_that_fill_the_gpu_gain_nothing(grid: int, found: bool) -> None:
 @pytest.mark.parametrize("passes", [2, 3, 4, 16])
 def test_gradients_that_the_program_adds_up_itself(passes: int, kept: int, found: bool) -> None:
     assert bool(joined(training(passes, calls=(PASS,) * passes, kept=kept))) is found
+
+
+def with_collectives(passes: int) -> float:
+    """What one batch instead of four gives where that many passes reduce gradients for 400 us, on two ranks."""
+    made = TinyTrace()
+    for rank in range(2):
+
+        def body(trace: TinyTrace, _: int, rank: int = rank) -> None:
+            at = 10.0
+            for number in range(4):
+                for direction in ("forward", "backward"):
+                    for place in range(PASS):
+                        name = f"void {direction}{chr(97 + place)}_kernel"
+                        trace.operation(at + 6, at + 16, name, at, grid=8, device=rank)
+                        if direction == "backward":
+                            trace.op(at - 2, at + 8, FUNCTION)
+                        at += 20
+                if number >= 4 - passes:
+                    trace.collective(at, at + 400, at - 8, device=rank, stream=7)
+                    at += 400
+            trace.region(at, at + 18, "Optimizer.step#AdamW.step")
+            trace.operation(at + 8, at + 16, "void update_kernel", at + 4, device=rank)
+
+        made.rank = rank
+        steps(6, 2_000 + 400 * passes, body, into=made)
+    plan = make_plan(Analysis(made.build()), reaches={})
+    return next(each.expected for each in joined(plan))
+
+
+def test_what_each_pass_exchanges_is_exchanged_once() -> None:
+    """1.2 ms of collectives go with 1.4 ms of passes, and a single one behind the last pass stays."""
+    assert 3.0 < with_collectives(4) < 4.5
+    assert 2.0 < with_collectives(1) < 3.0

@@ -42,6 +42,12 @@ class CollectiveColumns:
         kind = np.array([known.setdefault(each, len(known)) for each in lines], np.int64)
         return tuple(CollectiveKind(*each) for each in known), kind
 
+    def kinds_of(self, events: I64) -> tuple[tuple[CollectiveKind, ...], I64]:
+        """The distinct kinds, and which of them each of these collective kernels is."""
+        kinds, kind_of = self.kinds()
+        order = np.argsort(self.event)
+        return kinds, kind_of[order[np.searchsorted(self.event[order], events)]]
+
 
 @derived
 def collective_columns(trace: Trace) -> CollectiveColumns:

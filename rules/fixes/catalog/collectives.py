@@ -23,6 +23,7 @@ from rules.fixes.changes import (
     without_calls,
     without_meetings,
 )
+from rules.fixes.forms.sharded_passes import PASSES, again_in_passes, without_gathering, without_reducing
 from rules.fixes.reduced_in_turn import meetings_inside, reduced_in_turn
 from rules.memory.room import is_nearly_full
 from rules.remedies.communication import JOIN_MESSAGES, REDUCE_ONCE, hidden_communication
@@ -240,7 +241,6 @@ def _is_reducing(name: str) -> bool:
     return name.startswith(_REDUCING)
 
 
-_PASSES = ("FullyShardedDataParallel.forward", "FSDP::root_pre_forward")
 _GATHERS, _REDUCES = "allgather", "reducescatter"
 
 _GATHERING_CODE = """for block in model.blocks:
@@ -248,7 +248,9 @@ _GATHERING_CODE = """for block in model.blocks:
 fully_shard(model, reshard_after_forward=False)
 
 for number, batch in enumerate(micro_batches):
-    model.set_reshard_after_backward(number == len(micro_batches) - 1)   # whole until the update
+    is_last = number == len(micro_batches) - 1
+    model.set_reshard_after_backward(is_last)          # parameters are whole until the update
+    model.set_requires_gradient_sync(is_last)          # and so are gradients, which are reduced once
     (model(batch) / len(micro_batches)).backward()
 optimizer.step()"""
 
@@ -265,60 +267,58 @@ When it applies
     was recorded, is at most 70 % full.
 
 What is changed in the replay
-    Only the first pass's all-gathers stay; the others take no time, and nothing waits for them. The gradients are
-    still reduced in each pass.
+    Only the first forward pass's all-gathers and the last backward pass's reduce-scatters stay; the others take no
+    time, and nothing waits for them. What the CPU needed to start them, and copies of gathered parameters, are gone,
+    too. At least, gradients are still reduced in each pass.
 
 What makes it more or less
-    Whether the GPU's memory has room for the whole parameters. If the transfers are already overlapped with
-    computation, little is gained; the replay accounts for that.
+    Whether the GPU's memory has room for the whole parameters and gradients. If the transfers are already overlapped
+    with computation, only the CPU's time and the copies are gained; the replay accounts for that.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         device, host = replay.device, replay.host
         _, first = first_members(replay)
-        times = passes_of_an_update(analysis.trace, *_PASSES)
+        times = passes_of_an_update(analysis.trace, *PASSES)
         if len(replay.spans) < 2 or times < 2 or not len(first) or is_nearly_full(analysis):
             return
         launch = device.launch[first]
-        repeated = _repeated(
-            analysis.trace, device.event[first], host.step[launch], host.start[launch], times
-        )
-        if not repeated.any():
+        kinds = _kinds_in_passes(analysis.trace, device.event[first], host.step[launch], times)
+        again = again_in_passes(analysis, replay)
+        gathers = np.array([each.startswith(_GATHERS) for each in kinds], bool) & again.behind_first[launch]
+        reduces = np.array([each.startswith(_REDUCES) for each in kinds], bool) & again.before_last[launch]
+        if not gathers.any():
             return
+        kept = without_meetings(replay, gathers), without_gathering(replay, again.behind_first)
+        added_up = without_meetings(replay, reduces), without_reducing(replay, again.before_last)
         yield Proposal(
-            title=f"Gather the parameters once for {times} micro-batches instead of for each",
+            title=f"Gather parameters and reduce gradients once for {times} micro-batches instead of for each",
             categories=(Category.EXPOSED_COMMUNICATION, Category.COMMUNICATION_LATENCY),
             culprit="gathering in each micro-batch",
-            problem="Parameters are gathered again for each micro-batch",
+            problem="Parameters are gathered and gradients reduced again for each micro-batch",
             remedy=remedy(
                 "If the GPU's memory has room for the whole parameters, keep them from the first micro-batch of an "
-                "update to the last.",
+                "update to the last; if it has room for the whole gradients, too, reduce them after the last one only.",
                 for_pytorch(
                     "With FullyShardedDataParallel: ShardingStrategy.SHARD_GRAD_OP, and all micro-batches but the "
                     "last inside model.no_sync()."
                 ),
                 code=for_pytorch(_GATHERING_CODE),
             ),
-            expected=without_meetings(replay, repeated),
-            depends_on="whether the GPU's memory has room for the whole parameters",
+            expected=together(*kept, *added_up),
+            low=together(*kept),
+            depends_on="whether the GPU's memory has room for the whole parameters and gradients",
         )
 
 
-def _repeated(trace: Trace, events: I64, step: I64, launched: I64, times: int) -> BOOL:
-    """Which of a replay's collectives gather what an earlier pass of the same step did."""
-    columns = collective_columns(trace)
-    kinds, kind_of = columns.kinds()
-    order = np.argsort(columns.event)
-    kind = kind_of[order[np.searchsorted(columns.event[order], events)]]
-    found = np.zeros(len(events), bool)
+def _kinds_in_passes(trace: Trace, events: I64, step: I64, times: int) -> list[str]:
+    """The names of a replay's collectives; none where a pass does not gather and reduce what each other one does."""
+    kinds, kind = collective_columns(trace).kinds_of(events)
     for number, each in enumerate(kinds):
         if not each.collective.startswith((_GATHERS, _REDUCES)):
             continue
-        for one in distinct_values(step[kind == number]):
-            mine = np.flatnonzero((kind == number) & (step == one))
-            if len(mine) % times:
-                return np.zeros(len(events), bool)
-            if each.collective.startswith(_GATHERS):
-                found[mine[np.argsort(launched[mine], kind="stable")][len(mine) // times :]] = True
-    reduces = any(each.collective.startswith(_REDUCES) for each in kinds)
-    return found if reduces else np.zeros(len(events), bool)
+        _, counts = np.unique(step[kind == number], return_counts=True)
+        if (counts % times).any():
+            return [""] * len(events)
+    names = [kinds[each].collective for each in kind.tolist()]
+    return names if any(each.startswith(_REDUCES) for each in names) else [""] * len(events)

@@ -7,15 +7,16 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from parsers.model import BOOL, I64
-from parsers.model.arrays import median_of
+from parsers.model.arrays import distinct_values, median_of
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.host_language import is_python
+from rules.analysis.ranks.collectives import collective_columns
 from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.catalog.once_for_requests import converts_weights
-from rules.fixes.changes import optimizer_calls, together, without_calls
+from rules.fixes.changes import first_members, optimizer_calls, together, without_calls, without_meetings
 from rules.fixes.forms.random_passes import random_passes
 from rules.fixes.forms.written import costly_calls
 from rules.fixes.loops.alike import Rounds, make_the_same_calls, number_of
@@ -46,7 +47,8 @@ When it applies
 
 What is changed in the replay
     The CPU runs the first pair of passes only. The GPU work of the others remains as far as its blocks fill the GPU,
-    without the 1.5 us that each kernel takes to start. At least, every other pair remains.
+    without the 1.5 us that each kernel takes to start. Of collectives that each pair runs, the first pair's stay. At
+    least, every other pair remains.
 
 What makes it more or less
     Whether the memory has room for a larger batch. Batches that fill the GPU gain nothing.
@@ -66,15 +68,36 @@ What makes it more or less
                 other[begin:end] = True
         fills = filled(replay)
         count = number_of(rounds)
+        of_pass = _pass_of_meetings(analysis, replay, rounds)
         yield Proposal(
             title=f"Use one batch instead of {count} small ones: gradients of {count} backward passes are added up",
             categories=(Category.LAUNCH_BOUND,),
             culprit="gradient accumulation",
             remedy=LARGER_BATCHES,
-            expected=joined(replay, later, fills),
-            low=joined(replay, other, fills),
+            expected=together(joined(replay, later, fills), without_meetings(replay, of_pass > 0)),
+            low=together(joined(replay, other, fills), without_meetings(replay, of_pass % 2 == 1)),
             depends_on="how large a batch fits into memory",
         )
+
+
+def _pass_of_meetings(analysis: Analysis, replay: Replay, rounds: list[Rounds]) -> I64:
+    """Which pair of passes each collective belongs to; 0 where some have none of its kind, such as a last reduction."""
+    host = replay.host
+    _, first = first_members(replay)
+    launch = replay.device.launch[first]
+    _, kind = collective_columns(analysis.trace).kinds_of(replay.device.event[first])
+    found = np.zeros(len(first), np.int64)
+    for each in rounds:
+        start = int(each.starts[0])
+        of_step = np.flatnonzero(
+            (host.thread[launch] == host.thread[start]) & (host.step[launch] == host.step[start])
+        )
+        for one in distinct_values(kind[of_step]):
+            mine = of_step[kind[of_step] == one]
+            if len(mine) % len(each.starts) == 0:
+                mine = mine[np.argsort(launch[mine], kind="stable")]
+                found[mine] = np.arange(len(mine)) // (len(mine) // len(each.starts))
+    return found
 
 
 def _rounds(analysis: Analysis, replay: Replay) -> Iterator[Rounds]:
