@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Attribute, CopyKind, EventKind, derived
-from parsers.model.names.calls import Call
+from parsers.model.events import of_kinds
+from parsers.model.names.calls import WORK_CALLS, Call
 from parsers.model.names.per_name import named, numbers_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.regions import is_optimizer_step
@@ -248,6 +249,17 @@ def optimizer_calls(analysis: Analysis) -> BOOL:
         if updates[loop.first : loop.first + loop.body].any():
             found[loop.first : loop.last] = True
     return found
+
+
+def until_next_work(replay: Replay, nodes: BOOL) -> BOOL:
+    """The calls behind each of these, up to the next one of their thread that gives the GPU work."""
+    host = replay.host
+    work = of_kinds(host.call, *WORK_CALLS)
+    place = np.arange(len(nodes))
+    last_work = np.maximum.accumulate(np.where(work, place, -1))
+    before = np.concatenate(([-1], last_work))[:-1]
+    follows = (before >= 0) & nodes[np.maximum(before, 0)]
+    return np.asarray(follows & (host.thread[np.maximum(before, 0)] == host.thread))
 
 
 SMALL_BYTES = 65_536  # a larger copy is no value that a program looks at

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.model import BOOL, F64, I64, Attribute, CopyKind, derived
+from parsers.model import BOOL, F64, I64, Attribute, CopyKind, EventKind, derived
 from parsers.model.arrays import in_both
 from parsers.model.events import of_kinds
 from parsers.model.late import dataclass
@@ -12,7 +12,7 @@ from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.cpu_time import collectives_on_cpu
 from rules.fixes.backward import backward_ns, optimizers_ns
-from rules.fixes.changes import LEFT_ON_GPU, copies, per_step
+from rules.fixes.changes import LEFT_ON_GPU, copies, per_step, until_next_work
 from rules.fixes.cpu_collectives import in_collectives
 from rules.remedies.engines import directive_advice
 from rules.replay.replay import Replay, replay_of
@@ -26,6 +26,12 @@ MIN_WORK_NS = 1_000_000.0
 MIN_MEETING_NS = 50_000.0
 MOSTLY = 0.5
 MIN_SWAPPED_SIZES, MIN_SWAPPED = 2, 8  # copies of a step each way, and how many sizes they have
+# copies of a step to the host that operators on the CPU compute with, and for how long each: else it looks at a result
+MIN_KEPT, MIN_COMPUTED_NS = 16, 5_000.0
+_COPYING = (
+    *("aten::to", "aten::_to_copy", "aten::copy_", "aten::clone", "aten::contiguous", "aten::detach"),
+    *("aten::empty", "aten::empty_like", "aten::empty_strided"),
+)
 LEFT_OF_LONG = 0.02  # of what long operators on the CPU take, when they run on the GPU
 MAX_INPUT = 0.1  # of the host's time: more is a batch that is sent behind the results of another one
 
@@ -47,6 +53,7 @@ class RoundTrips:
     exchanged: bool = False  # the CPUs of the ranks reduce or gather it
     # by directives, which copy the arrays of each loop both ways unless they are told otherwise
     mapped: bool = False
+    kept: bool = False  # it stays there, as averages of weights do that the CPU keeps
 
     @staticmethod
     def none(replay: Replay) -> RoundTrips:
@@ -78,7 +85,8 @@ def round_trips(analysis: Analysis) -> RoundTrips:
     near, far = _near(replay), _of_parameters(replay)
     if far.worked() > near.worked():
         return far
-    return near.and_also(_exchanged(replay)).and_also(_swapped(replay))
+    found = near.and_also(_exchanged(replay)).and_also(_swapped(replay))
+    return found if found.calls.any() else _kept(replay)
 
 
 def _near(replay: Replay) -> RoundTrips:
@@ -177,6 +185,34 @@ def _exchanged(replay: Replay) -> RoundTrips:
         return RoundTrips.none(replay)
     left = LEFT_ON_GPU * np.minimum(needed, work)
     return RoundTrips(calls, copied, work - left, left, float(there[copied].sum()), exchanged=True)
+
+
+def _kept(replay: Replay) -> RoundTrips:
+    """What the CPU computes with between many copies to the host, and what comes of it stays there.
+
+    Nothing need be waited for in between, unlike a result that a program looks at.
+    """
+    host, there = replay.host, _bytes(replay, CopyKind.D2H)
+    copied = there > 0
+    behind = until_next_work(replay, copied)
+    computed = np.where(
+        behind, surroundings_of(replay.analysis).time_inside(_computes, EventKind.CPU_OP), 0.0
+    )
+    follows = behind & (computed >= MIN_COMPUTED_NS)
+    if (
+        round(per_step(replay, float(np.count_nonzero(follows)))) < MIN_KEPT
+        or np.count_nonzero(follows) < MOSTLY * np.count_nonzero(copied)
+        or per_step(replay, float(there.sum())) < MIN_BYTES
+        or per_step(replay, float(computed.sum())) < MIN_WORK_NS
+    ):
+        return RoundTrips.none(replay)
+    left = LEFT_ON_GPU * computed
+    work = np.where(behind & copied, host.gap, computed) - left
+    return RoundTrips(copied | behind, copied, work, left, float(there.sum()), kept=True)
+
+
+def _computes(name: str) -> bool:
+    return name.startswith("aten::") and name not in _COPYING
 
 
 def _of_parameters(replay: Replay) -> RoundTrips:

@@ -116,7 +116,7 @@ def test_the_first_gathering_and_the_last_reduction_stay() -> None:
 
 def slow_cpu(
     gathering: str = "FSDP::all_gather (b.0)", reducing: str = "FSDP::post_backward_reduce"
-) -> Promise:
+) -> float:
     """Two micro-batches of a model whose CPU needs 200 us to start each collective, and 100 us for each product."""
 
     def body(trace: TinyTrace, rank: int) -> None:

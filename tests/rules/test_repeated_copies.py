@@ -72,6 +72,66 @@ def test_what_goes_both_ways_for_a_collective_on_the_cpu_is_exchanged_by_gpus(
     assert ("init_process_group" in str(proposal.remedy)) is found
 
 
+# ---- averages that the CPU keeps -------------------------------------------------------------------------------------
+
+
+def averaged(
+    copies: int = 16, size: int = 70_000, took: float = 80.0, operator: str = "aten::add_", others: int = 0
+) -> Plan:
+    """Steps whose copies to the host are each followed by an operator there, but for so many ``others``."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.kernels(10, 10, 30, 40)
+        at = 450.0
+        for number in range(copies + others):
+            trace.copy(at + 6, at + 18, "DtoH", at + 2, pageable=True, bytes=size, launch_us=17)
+            at += 20
+            if number < copies:
+                trace.op(at, at + took, operator)
+                at += took + 1
+
+    return plan_of_body(body, length=500 + (copies + others) * 20 + copies * (took + 1))
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({}, True),
+        ({"copies": 15, "size": 80_000}, False),
+        ({"size": 60_000}, False),
+        ({"took": 60.0}, False),
+        ({"copies": 300, "took": 6.0}, True),
+        ({"copies": 300, "took": 4.0}, False),
+        ({"operator": "aten::clone"}, False),
+        ({"operator": "model.decode"}, False),
+        ({"others": 16}, True),
+        ({"others": 17}, False),
+    ],
+    ids=[
+        "sixteen copies of a megabyte",
+        "fifteen",
+        "less than a megabyte",
+        "less than a millisecond",
+        "six microseconds each",
+        "four",
+        "more copies",
+        "something else",
+        "half of the copies",
+        "fewer",
+    ],
+)
+def test_what_the_cpu_computes_with_copies_stays_on_the_gpu(changed: dict[str, int], found: bool) -> None:
+    told = titles(averaged(**changed)).get("keep-on-gpu", "")  # type: ignore[arg-type]
+    assert ("go to the host, " in told) is found
+
+
+def test_the_copies_and_what_is_computed_with_them_go_together() -> None:
+    """Of 2.1 ms in a step the kernels' 0.3 ms stay, and 0.1 ms to launch them."""
+    (promise,) = (each for each in averaged().promises if each.proposal.fix == "keep-on-gpu")
+    assert 3.5 < promise.expected < 7.0
+    assert Category.COPY_H2D not in promise.proposal.categories
+
+
 # ---- what the CPUs of the ranks reduce -------------------------------------------------------------------------------
 
 

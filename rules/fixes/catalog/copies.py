@@ -8,13 +8,21 @@ import numpy as np
 
 from parsers.model import BOOL, F64, Attribute, CopyKind, EventKind, MemoryKind
 from parsers.model.events import of_kinds
-from parsers.model.names.calls import WORK_CALLS
 from parsers.model.units import duration, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.gpu.copies import worst_copies
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, Remedy, fix, remedy
-from rules.fixes.changes import copies, of_nodes, per_step, smaller, together, without_calls, without_waiting
+from rules.fixes.changes import (
+    copies,
+    of_nodes,
+    per_step,
+    smaller,
+    together,
+    until_next_work,
+    without_calls,
+    without_waiting,
+)
 from rules.fixes.copies_in_a_row import copies_in_a_row
 from rules.fixes.host_phases import MIN_APART, READ_PER_NS, left_of_unknown, on_copied_data, own_work
 from rules.fixes.round_trips import round_trips
@@ -74,11 +82,11 @@ What makes it more or less
 def _proposal(analysis: Analysis, replay: Replay, kind: CopyKind, large: BOOL) -> Proposal:
     nodes = np.zeros(len(replay.host), bool)
     nodes[replay.device.launch[large]] = True
-    after = _until_next_work(replay, nodes)
+    after = until_next_work(replay, nodes)
     if kind is CopyKind.D2H:  # what is copied back right behind it was only calculated with on the host
         back = after & of_nodes(replay, copies(replay, CopyKind.H2D))
         nodes |= back
-        after |= _until_next_work(replay, back)
+        after |= until_next_work(replay, back)
     around = surroundings_of(analysis)
     gap = replay.host.gap
     calculated = np.where(around.operators_ns > MAJORITY * np.maximum(gap, LONG_NS), around.operators_ns, 0.0)
@@ -170,17 +178,6 @@ def _remedy(analysis: Analysis, kind: CopyKind, each: float) -> Remedy:
     if kind is CopyKind.D2H:
         return less_from_gpu(analysis.trace, found)
     return less_to_gpu(analysis.trace, found, bytes_a_step=each)
-
-
-def _until_next_work(replay: Replay, nodes: BOOL) -> BOOL:
-    """The calls behind each of these, up to the next one of their thread that gives the GPU work."""
-    host = replay.host
-    work = of_kinds(host.call, *WORK_CALLS)
-    place = np.arange(len(nodes))
-    last_work = np.maximum.accumulate(np.where(work, place, -1))
-    before = np.concatenate(([-1], last_work))[:-1]
-    follows = (before >= 0) & nodes[np.maximum(before, 0)]
-    return np.asarray(follows & (host.thread[np.maximum(before, 0)] == host.thread))
 
 
 def _shorter(ns: F64) -> Change:

@@ -253,12 +253,14 @@ class KeepOnGpu:
     explanation = """
 When it applies
     More than 1 MB per step is copied to the host, operators on the CPU compute on it for more than 1 ms, and copies
-    of the same sizes go back before the GPU gets other work; where directives (OpenACC, OpenMP) offload loops, the CPU
-    need not compute. Or the CPU works for more than 1 ms inside the backward
-    pass or an optimizer, and copies of the same sizes go both ways in each step. Or at least eight copies of at least
-    two sizes go each way in a step, as weights do when they are swapped in and out, and gradients when gloo or MPI
-    reduces them on the CPU. Or the CPUs of the ranks reduce what was copied to the host, for more than 1 ms of a step
-    with operators that compute on it, and the GPU gets no other work until then.
+    of the same sizes go back before the GPU gets other work; where directives (OpenACC, OpenMP) offload loops, the
+    CPU need not compute. Or the CPU works for more than 1 ms inside the backward pass or an optimizer, and copies
+    of the same sizes go both ways in each step. Or at least eight copies of at least two sizes go each way in a
+    step, as weights do when they are swapped in and out, and gradients when gloo or MPI reduces them on the CPU. Or
+    at least 16 copies to the host in a step, of 1 MB together, are each followed by operators that compute on the
+    CPU, for more than 1 ms in all, as averages of weights are that stay there. Or the CPUs of the ranks reduce what
+    was copied to the host, for more than 1 ms of a step with operators that compute on it, and the GPU gets no
+    other work until then.
 
 What is changed in the replay
     The copies in both directions, the waits for them and the host work in between are gone; a twentieth of its
@@ -299,17 +301,20 @@ What makes it more or less
         taken = per_step(replay, float(replay.host.cost[trips.calls].sum() + trips.work_ns.sum()))
         yield Proposal(
             title=(
-                f"{what}: {amount} go to the host{'' if exchanged else ' and come back'}, {duration(taken)} "
+                f"{what}: {amount} go to the host{'' if exchanged or trips.kept else ' and come back'}, "
+                f"{duration(taken)} "
                 f"{replay.in_step}"
             ),
             categories=(
                 Category.COPY_D2H,
-                Category.COPY_H2D,
+                *(() if trips.kept else (Category.COPY_H2D,)),
                 Category.HOST_BOUND,
                 Category.SYNCHRONIZATION,
                 *((Category.EXPOSED_COMMUNICATION,) if exchanged else ()),
             ),
-            culprit="optimizer on the CPU" if updates else name or "round trip through the host",
+            culprit="optimizer on the CPU"
+            if updates
+            else name or ("computed on the host" if trips.kept else "round trip through the host"),
             remedy=OPTIMIZER_ON_GPU
             if updates
             else ON_GPU
