@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from parsers.model import EventKind
 from parsers.model.arrays import BOOL, F64, distinct_values, median_of
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
@@ -14,13 +15,13 @@ from rules.analysis.ranks.stages import messages_passed_on, stages_of
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import (
-    counts_rows,
     durations_times,
     first_members,
     host_time_times,
+    less_host_time,
     together,
+    without_calls,
     without_meetings,
-    without_waiting,
 )
 from rules.fixes.loops.filled import joined
 from rules.fixes.reduced_in_turn import meetings_inside, own_time, reduced_in_turn, values_of
@@ -107,8 +108,14 @@ def _together(replay: Replay, later: BOOL) -> Change:
 
 
 FEW = 4  # synchronised normalisations in a step: fewer cost next to nothing
-# of the host's time for one: a single call instead of statistics, a collective, a mask and the rest
-HOST_LEFT = 0.2
+_SYNCHRONISED = "SyncBatchNorm"
+# what one that is not synchronised does as well; the rest counts samples, exchanges statistics and picks ranks by them
+_NORMALISES = (
+    "aten::batch_norm_stats",
+    "aten::batch_norm_elemt",
+    "aten::batch_norm_backward_reduce",
+    "aten::batch_norm_backward_elemt",
+)
 
 _NORMALISING_CODE = """# leave out: model = torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)
 # with small batches: normalisation that needs no batch
@@ -125,7 +132,8 @@ When it applies
     At least 4 synchronised batch normalisations per step in a run on several GPUs, judging by operator names.
 
 What is changed in the replay
-    Their collectives and waits are gone, and so are four fifths of the host time inside them. Their kernels stay.
+    The operators that compute statistics, normalise and go back stay, with their kernels. Everything else in them is
+    gone: collectives, waits, kernels that count samples and join statistics, and the host's time for all that.
 
 What makes it more or less
     Whether each GPU's batch is large enough for its own statistics: 16 or more samples are.
@@ -133,21 +141,18 @@ What makes it more or less
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         around, device = surroundings_of(analysis), replay.device
-        inside = around.around(lambda name: name.startswith("SyncBatchNorm"))
+        inside = around.around(_is_synchronised)
         often = (len(distinct_values(inside)) - 1) / max(replay.steps, 1) / max(len(replay.spans), 1) / 2
         if len(replay.spans) < 2 or often < FEW:
             return
-        nodes = inside >= 0
-        meeting = nodes[device.launch] & (device.meeting >= 0)
+        gone = (inside >= 0) & ~around.inside(_NORMALISES.__contains__)
+        meeting = gone[device.launch] & (device.meeting >= 0)
         numbers = np.isin(distinct_values(device.meeting[device.meeting >= 0]), device.meeting[meeting])
-        counted = nodes & counts_rows(replay)
-        vanishing = counted[device.launch]
-
-        def alone(overlay: Overlay) -> None:
-            overlay.transfer[numbers] = 0.0
-            overlay.meets[numbers] = False
-            overlay.duration[meeting | vanishing] = 0.0
-
+        whole, stays = (
+            around.time_inside(wanted, EventKind.CPU_OP)
+            for wanted in (_is_synchronised, _NORMALISES.__contains__)
+        )
+        rest = np.maximum(whole - stays, 0.0)
         yield Proposal(
             title=(
                 f"Normalise batches on each GPU separately: {often:,.0f} layers synchronise all ranks twice "
@@ -165,9 +170,15 @@ What makes it more or less
                 code=for_pytorch(_NORMALISING_CODE),
             ),
             expected=together(
-                alone, host_time_times(nodes, HOST_LEFT), without_waiting(nodes & (replay.waits.target >= 0))
+                without_meetings(replay, numbers),
+                less_host_time(rest > 0, rest),
+                without_calls(replay, gone, 0.0),
             ),
         )
+
+
+def _is_synchronised(name: str) -> bool:
+    return name.startswith(_SYNCHRONISED)
 
 
 # the ranks' compute of all steps may differ by this part: then nobody has more work for good
