@@ -127,7 +127,7 @@ def lists(
         for times in lengths:
             for _item in range(times):
                 for name in ("sort", "gather", "scan"):
-                    trace.kernels(at, 1, 5, 20, f"void {name}_kernel", grid=8)
+                    trace.kernels(at, 1, 2, 20, f"void {name}_kernel", grid=8)
                     at += 20
             for name in between:
                 at += pause

@@ -80,9 +80,9 @@ When it applies
 
 What is changed in the replay
     The CPU runs the body once. The GPU work of the other iterations remains, without the 1.5 us that each kernel
-    takes to start; at most, only as far as its blocks fill the GPU. The same goes for their backward passes, which are
-    known by sequence numbers where they are no loops themselves. Values they read back and wait for are gone, and
-    so is the work that assembles the gradients of the parts into one, and that finds the rows of one item by a mask
+    takes to start, as far as its blocks fill the GPU; at least, all of it. The same goes for their backward passes,
+    which are known by sequence numbers where they are no loops themselves. Values they read back and wait for are gone,
+    and so is the work that assembles the gradients of the parts into one, and that finds the rows of one item by a mask
     and puts their gradients among those of all rows. Gone are also a loop behind it that reads its
     results one by one, and Python behind it that calls an operator for each item.
 
@@ -197,8 +197,10 @@ def _changes(
     kept = _kept_there(replay, _but(between, [*loops, *reading], ()))
     results = together(less_host_time(_behind(replay, loops), host.gap), kept)
     return (
-        _kept_there(replay, later, gaps=0.0) if carry_through_the_cpu(replay, loops) else None,
-        together(joined(replay, later, np.ones(len(fills))), rest),
+        _kept_there(replay, later, gaps=0.0)
+        if carry_through_the_cpu(replay, loops)
+        else together(joined(replay, later, np.ones(len(fills))), rest),
+        together(joined(replay, later, fills), rest),
         together(joined(replay, later, fills), rest, results),
     )
 
