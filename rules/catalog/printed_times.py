@@ -65,6 +65,10 @@ _READ_LATER = (
     "Reading a value back returns when the GPU is done, so this is its time: make its work faster, and read values "
     "less often, so that the CPU can launch ahead."
 )
+_MOVE_LATER = (
+    "Moving a tensor for this long waits for the GPU's work before it, or copies from memory that is not pinned: read "
+    "results less often, and send data from pinned memory with non_blocking=True."
+)
 _WHOSE = {
     TimeOf.GPU: "the GPU's time",
     TimeOf.CPU: "the CPU's time",
@@ -382,6 +386,8 @@ def _advice(
         return [_OF_WAITS[first.awaits]]
     if main.of is TimeOf.PROGRAM and first.reads_back:
         return [_READ_LATER]
+    if main.of is TimeOf.PROGRAM and first.moves:
+        return [_MOVE_LATER]
     if has_gpu and _is_spread(main, first):
         return [
             "Start fewer and larger operations: a larger batch, a compiled model (torch.compile), or CUDA graphs."

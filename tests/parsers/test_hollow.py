@@ -123,6 +123,11 @@ HOLLOW = [
         b"\n\x04\x08\x01\x10\x02\n\x04\x08\x03\x10\x04\x12\x00" + b"2\x0ballocations2\x05space2\x04kind",
     ),
     ("trtllm-bench", b'{"request_info": {"num_requests": 1}, "performance": {}}'),
+    (
+        "engine-log",
+        b"Decode batch. #running-req: 1, #token: 0, token usage: 0.0, gen throughput (token/s): 0.0, #queue-req: 0\n"
+        * 3,
+    ),
     ("locust", b"Type,Name,Request Count,Failure Count,Average Response Time,Requests/s\n"),
     ("genai-perf", b'{"time_to_first_token": {"unit": "ms", "avg": null}}'),
     ("request-log", b'{"id": 1, "arrival": null, "first": 1, "end": 2, "out": 1}\n'),

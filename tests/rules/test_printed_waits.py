@@ -50,6 +50,24 @@ def test_what_waits_for_the_user_of_a_window_is_no_work(waited: float, is_said: 
     ],
 )
 def test_reading_a_value_back_for_long_is_the_gpus_time(name: str, calls: float, is_gpus: bool) -> None:
+    assert ("returns when the GPU is done" in advice_of(name, calls)) is is_gpus
+
+
+@pytest.mark.parametrize(
+    ("name", "calls", "waits"),
+    [
+        ("torch._C._TensorBase.to", 6_999.0, True),
+        ("torch._C.TensorBase.to", 7_001.0, False),  # less than 1 ms each
+        ("torch._C.TensorBase.cuda", 70.0, True),
+        ("torch._C.TensorBase.topk", 70.0, False),
+    ],
+)
+def test_moving_a_tensor_for_long_waits_or_copies_much(name: str, calls: float, waits: bool) -> None:
+    assert ("Moving a tensor for this long" in advice_of(name, calls)) is waits
+
+
+def advice_of(name: str, calls: float) -> str:
+    """The first advice where a function takes 7 of 10 s."""
     columns = (ResultColumn("Function"), ResultColumn("Own time", "s"), ResultColumn("Calls"))
     rows = ((name, 7.0, calls), ("step (a.py:1)", 3.0, 1.0))
     builder = TraceBuilder()
@@ -57,7 +75,7 @@ def test_reading_a_value_back_for_long_is_the_gpus_time(name: str, calls: float,
         ResultTable("profile", columns, rows, totals=(Totals(TimeOf.PROGRAM, 0, 1, calls=2, whole=10.0),))
     )
     (finding,) = diagnosis_of(Analysis(builder.build())).findings
-    assert ("returns when the GPU is done" in str(finding.remedy.advice[0])) is is_gpus
+    return str(finding.remedy.advice[0])
 
 
 @pytest.mark.parametrize("name", ["selector (a.py:3)", "lockstep", "socketless"])

@@ -45,6 +45,7 @@ _WAITS_IN_PYTHON = {
 _READS_BACK = regex(
     r"torch\._C\._?TensorBase\.(?:item|cpu|tolist|nonzero|__\w+__)$|torch\._C\._cuda_synchronize$|cupy\S*\.ndarray\.get$"
 )
+_MOVES = regex(r"torch\._C\._?TensorBase\.(?:to|cuda|copy_)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,16 @@ class Total:
     @property
     def reads_back(self) -> bool:
         """Whether this is one of Python's functions that return when the GPU is done, and waits for that."""
-        return _READS_BACK.match(self.name) is not None and self.ns >= MIN_READ_BACK_NS * max(self.calls, 1.0)
+        return _READS_BACK.match(self.name) is not None and self._is_slow
+
+    @property
+    def moves(self) -> bool:
+        """Whether it is one that moves tensors, so slowly that it waits for the GPU or copies much."""
+        return _MOVES.match(self.name) is not None and self._is_slow
+
+    @property
+    def _is_slow(self) -> bool:
+        return self.ns >= MIN_READ_BACK_NS * max(self.calls, 1.0)
 
     @property
     def is_one_call(self) -> bool:

@@ -1,0 +1,100 @@
+"""Logs of vLLM and SGLang: what the engine says from time to time of its tokens, requests and KV cache."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from parsers.files.base import Parser, Source, parser
+from parsers.files.texts import utf8
+from parsers.model.arrays import median_of
+from parsers.model.late import regex
+from parsers.model.progress import Progress
+from parsers.model.results import ResultColumn, ResultTable
+from parsers.model.trace import Trace
+from parsers.model.units import percent, three_digits
+from parsers.nccl_messages import nccl_tables
+from parsers.printed_profile import read_profile
+
+MIN_LINES = 3  # with requests that run
+_NUMBER = r"\d{1,9}(?:\.\d{1,9})?"
+_ENGINES = {
+    "vLLM": regex(
+        rf"Avg prompt throughput: (?P<prompts>{_NUMBER}) tokens/s, Avg generation throughput: (?P<generated>{_NUMBER}) "
+        r"tokens/s, Running: (?P<running>\d{1,6}) reqs, (?:Swapped: \d{1,6} reqs, )?"
+        rf"(?:Waiting|Pending): (?P<waiting>\d{{1,6}}) reqs, GPU KV cache usage: (?P<cache>{_NUMBER})%"
+    ),
+    "SGLang": regex(
+        r"Decode batch[^\n]{0,40}?#running-req: (?P<running>\d{1,6}), [^\n]{0,60}?token usage: "
+        rf"(?P<part>{_NUMBER}), [^\n]{{0,160}}?gen throughput \(token/s\): (?P<generated>{_NUMBER}), "
+        r"#queue-req: (?P<waiting>\d{1,6})"
+    ),
+}
+_COLUMNS = (
+    ResultColumn("generated", "tokens/s"),
+    ResultColumn("prompts", "tokens/s"),
+    ResultColumn("running", "requests"),
+    ResultColumn("waiting", "requests"),
+    ResultColumn("KV cache", "%"),
+)
+_Row = tuple[float, float | None, float, float, float]
+
+
+@parser
+class EngineLog(Parser):
+    """Recognised by a few such lines while requests run."""
+
+    format = "engine-log"
+    accompanies = True
+    title = "benchmarks"
+    files = "logs of vLLM and SGLang"
+    suffixes = (".log", ".txt", ".out")
+    priority = 64
+
+    def recognises(self, source: Source) -> bool:
+        texts = [each.decode("utf-8", "replace") for each in source.printed]
+        return any(len(_rows(line, text)) >= MIN_LINES for text in texts for line in _ENGINES.values())
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        return read_profile(source, progress, (self.format, "a serving engine"), _tables)
+
+
+def _tables(content: bytes) -> Iterator[ResultTable]:
+    text = utf8(content).decode("utf-8", "replace")
+    for name, line in _ENGINES.items():
+        rows = _rows(line, text)
+        if any(row[0] for row in rows):
+            yield ResultTable(_title(name, rows), _COLUMNS, tuple(rows))
+    yield from nccl_tables(text)
+
+
+def _rows(line: re.Pattern[str], text: str) -> list[_Row]:
+    """What each line says while requests run; the engine goes on to say it when none do."""
+    found = (each.groupdict() for each in line.finditer(text))
+    return [
+        (
+            float(each["generated"]),
+            float(each["prompts"]) if each.get("prompts") else None,
+            float(each["running"]),
+            float(each["waiting"]),
+            float(each["cache"]) if each.get("cache") else 100.0 * float(each["part"]),
+        )
+        for each in found
+        if int(each["running"])
+    ]
+
+
+def _title(name: str, rows: list[_Row]) -> str:
+    generated = float(median_of(np.array([row[0] for row in rows])))
+    running, waiting, cache = (
+        max(each) for each in zip(*((row[2], row[3], row[4]) for row in rows), strict=True)
+    )
+    waited = sum(row[3] > 0 for row in rows) / len(rows)
+    queue = f"up to {waiting:,.0f} wait, in {percent(waited)} of the lines" if waiting else "none waits"
+    at_once = f"at most {running:,.0f} request{'s' if running != 1 else ''} at once"
+    return (
+        f"Log of {name}: {three_digits(generated)} tokens a second (median of {len(rows):,} lines), {at_once}, "
+        f"{queue}, KV cache at most {percent(cache / 100)} full"
+    )
