@@ -54,6 +54,7 @@ _STARTS_THE_GPU = (
     "It runs once, and the first work on the GPU also starts it: it matters less, the longer the program runs. "
     'Touch the GPU once before the code that is measured (torch.zeros(1, device="cuda")).'
 )
+_ADDRESS = regex(r"0x[0-9a-f]+$")  # of code without a name: nobody can look it up
 _WITH_FILE = regex(r"(.+) \((.+):(\d+)\)")
 _OF_WAITS = {
     Awaited.OTHERS: "Profile the threads and processes that it waits for as well: py-spy record --subprocesses.",
@@ -181,16 +182,18 @@ def _may_wait(host: Spent, gpu: Spent) -> bool:
 
 
 def _first(main: Spent, spent: tuple[Spent, ...]) -> Total:
-    """The longest row that does not wait, where there is one, and where the GPU's own time tells what is waited for.
+    """The longest row that has a name and does not wait, where there is one.
 
-    Of the CPU's operators beside a GPU's also one that is no phase of a step, which holds operators.
+    What is waited for is told by the GPU's own time. Of the CPU's operators beside a GPU's also one that is no phase
+    of a step, which holds operators.
     """
     if main.of is TimeOf.CALLS and len(spent) == 1:
         return main.rows[0]
     working = [row for row in main.rows if not row.waits and row.awaits is not Awaited.USER]
     if main.of is TimeOf.CPU and any(each.of is TimeOf.GPU for each in spent):
         working = [row for row in working if not _PHASE.match(row.name)] or working
-    return working[0] if working else main.rows[0]
+    named = [row for row in working if not _ADDRESS.match(row.name)] or working
+    return named[0] if named else main.rows[0]
 
 
 def _around(trace: Trace, main: Spent, first: Total) -> tuple[Total, ...]:

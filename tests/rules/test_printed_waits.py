@@ -81,3 +81,11 @@ def advice_of(name: str, calls: float) -> str:
 @pytest.mark.parametrize("name", ["selector (a.py:3)", "lockstep", "socketless"])
 def test_a_name_that_begins_like_a_wait_is_none(name: str) -> None:
     assert told(profile((name, 7.0, 7.0)))[0] == f"70 % of the program's time is in {name}"
+
+
+def test_code_without_a_name_is_not_told_first() -> None:
+    address = "0xffffffff81000000"
+    title, account = told(profile((address, 5.0, 5.0), ("step (a.py:1)", 4.0, 4.0)))
+    assert title == "40 % of the program's time is in step (a.py:1)"
+    assert f"50 % in {address}" in account
+    assert told(profile((address, 5.0, 5.0)))[0].endswith(f"is in {address}")
