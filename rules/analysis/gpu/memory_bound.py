@@ -146,7 +146,10 @@ def _attention_runs(analysis: Analysis, kernels: I64, family: U8, run: I64, coun
     found[run[softmax]] = True
     found[run[named(analysis.trace, kernels, _is_of_a_loss) & (run >= 0)]] = False
     gradient = softmax & named(analysis.trace, kernels, _is_backward)
-    found[np.intersect1d(run[gradient], run[softmax & ~gradient])] = False
+    forward, backward = np.zeros(count, bool), np.zeros(count, bool)
+    forward[run[softmax & ~gradient]] = True
+    backward[run[gradient]] = True
+    found &= ~(forward & backward)
     first = np.full(count, len(run), np.int64)
     last = np.full(count, -1, np.int64)
     members = np.flatnonzero(run >= 0)
