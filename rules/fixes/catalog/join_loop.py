@@ -67,16 +67,18 @@ class JoinLoop:
 When it applies
     The same calls repeat eight or more times in a row, with at least 20 launches per step. Loops over lists of
     different lengths are one cause if their iterations make the same calls. Layers of a model depend on each other,
-    so bodies with convolutions, attention or normalisation do not count; those with only matrix products count
-    where a batch is cut into chunks, rows are counted for each item (three are enough then), heads of attention are
-    taken out one by one, sixteen or more items pick rows and add to others, matrices have their own sizes, each
-    item has its own weights and takes its input out of a stack or ends with a different size than it begins with,
-    sixteen or more items are rows of a stack whose results are read back, or the CPU does something of its own only
-    before every so many items that it sends and reads back. Loops in programs that are not Python usually step
-    through time: each iteration needs the previous one. So do iterations that begin by picking rows and end by
-    finding the largest or smallest value. Iterations that wait for values only read them back if they make fewer
-    than three calls for each wait: what computes a value, copies it and waits for it. Where a value that is read
-    back says which of two elementwise kernels follows, the iterations are the same.
+    so bodies with convolutions, attention or normalisation count only if each convolution takes as many channels as
+    the one before gives and the first one of an iteration takes another number than the last one gives, and
+    pictures of another size; those with only matrix products count where a batch is cut into chunks, rows are
+    counted for each item (three are enough then), heads of attention are taken out one by one, sixteen or more
+    items pick rows and add to others, matrices have their own sizes, each item has its own weights and takes its
+    input out of a stack or ends with a different size than it begins with, sixteen or more items are rows of a
+    stack whose results are read back, or the CPU does something of its own only before every so many items that it
+    sends and reads back. Loops in programs that are not Python usually step through time: each iteration needs the
+    previous one. So do iterations that begin by picking rows and end by finding the largest or smallest value.
+    Iterations that wait for values only read them back if they make fewer than three calls for each wait: what
+    computes a value, copies it and waits for it. Where a value that is read back says which of two elementwise
+    kernels follows, the iterations are the same.
 
 What is changed in the replay
     The CPU runs the body once. The GPU work of the other iterations remains, without the 1.5 us that each kernel

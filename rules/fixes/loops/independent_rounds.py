@@ -11,7 +11,7 @@ import numpy as np
 from parsers.model import BOOL, I64, CopyKind
 from parsers.model.arrays import distinct_rows
 from parsers.model.events import of_kinds
-from parsers.model.late import dataclass
+from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
@@ -25,6 +25,7 @@ MIN_SIZES = 3  # of the same product in a loop: fewer are two ways of the same s
 MIN_ROUNDS = 16  # that pick rows and put others back: networks over graphs have fewer layers
 _VECTOR = "aten::mv"
 _PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", _VECTOR)
+_LAYER = regex(r"aten::(conv[123]d|conv_transpose[123]d|linear)$")
 _SELECT = "aten::select"
 _SLICE = "aten::slice"
 _ACCUMULATE = "torch::autograd::AccumulateGrad"
@@ -59,6 +60,55 @@ def independent_rounds(analysis: Analysis, replay: Replay, loops: Sequence[Loop]
         read_back = loop.times >= MIN_ROUNDS and bool(reads[body].any())
         if _is_no_chain(analysis, replay, loop, operators_of(analysis, replay, thread), read_back):
             found.add(loop.times)
+    return found
+
+
+def networks(analysis: Analysis, replay: Replay, loops: Sequence[Loop]) -> set[int]:
+    """How many rounds the loops have that send an item each through a network of convolutions.
+
+    Each layer takes as many channels as the one before gives, but the first one of a round does not take what the last
+    one of the round before gives, and works on pictures of another size: these rounds are no layers of one network. A
+    step that refines a picture may give twice the channels, a scale and a shift, but of the same size.
+    """
+    family = analysis.family_of_string[analysis.trace.events.name[replay.device.event]]
+    convolves = of_nodes(replay, of_kinds(family, Family.CONVOLUTION))
+    meets = of_nodes(replay, of_kinds(family, Family.COLLECTIVE) | (replay.device.meeting >= 0))
+    found = set()
+    for loop in loops:
+        body = slice(loop.first, loop.first + loop.body)
+        if loop.times in found or not convolves[body].any() or meets[body].any():
+            continue
+        inside = _of_second_round(
+            replay, loop, operators_of(analysis, replay, int(replay.host.thread[loop.first]))
+        )
+        layers = _layers(analysis, inside[named(analysis.trace, inside, _LAYER.match)])
+        if not layers or any(before.gives != after.takes for before, after in pairwise(layers)):
+            continue
+        if layers[0].takes != layers[-1].gives and layers[0].size != layers[-1].size:
+            found.add(loop.times)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """How many channels a layer takes and gives, and the size of the pictures that it takes."""
+
+    takes: int
+    gives: int
+    size: tuple[int, ...]
+
+
+def _layers(analysis: Analysis, operators: I64) -> list[_Layer]:
+    """None where a shape is unknown."""
+    found = []
+    names = [analysis.trace.name(each) for each in operators.tolist()]
+    for name, shapes in zip(names, inputs_of_events(analysis.trace, operators), strict=True):
+        if len(shapes) < 2 or len(shapes[1]) < 2 or len(shapes[0]) < len(shapes[1]) - 1:
+            return []
+        data, weight = shapes[:2]
+        channels = len(data) - max(len(weight) - 1, 1)
+        gives = weight[1] if "transpose" in name else weight[0]
+        found.append(_Layer(data[channels], gives, tuple(data[channels + 1 :])))
     return found
 
 
@@ -107,9 +157,8 @@ def _is_no_chain(analysis: Analysis, replay: Replay, loop: Loop, operators: I64,
     The second round is looked at: a product before the loop can stand for one of its first round.
     """
     trace, host = analysis.trace, replay.host
-    begin, end = int(host.end[loop.first + loop.body - 1]), int(host.end[loop.first + 2 * loop.body - 1])
     starts = trace.events.start[operators]
-    inside = operators[slice(*np.searchsorted(starts, (begin, end)).tolist())]
+    inside = _of_second_round(replay, loop, operators)
     products = _products(analysis, inside[named(trace, inside, _PRODUCTS.__contains__)])
     if not products:
         return False
@@ -135,6 +184,11 @@ def _is_no_chain(analysis: Analysis, replay: Replay, loop: Loop, operators: I64,
         of_weight = [math.prod((each or [[]])[0]) for each in inputs_of_events(trace, accumulated)]
         return own or of_weight.count(weights[0]) >= loop.times
     return own or len(accumulated) >= loop.times * len(products)
+
+
+def _of_second_round(replay: Replay, loop: Loop, operators: I64) -> I64:
+    last = replay.host.end[[loop.first + loop.body - 1, loop.first + 2 * loop.body - 1]]
+    return operators[slice(*np.searchsorted(replay.analysis.trace.events.start[operators], last).tolist())]
 
 
 def _are_chunks(analysis: Analysis, slices: I64, product: _Product, rounds: int) -> bool:

@@ -16,7 +16,7 @@ from rules.analysis.names.families import Family
 from rules.fixes.backward import autograd_functions
 from rules.fixes.changes import copies, counts_rows, of_nodes, optimizer_calls
 from rules.fixes.loops.carried import picks_what_was_found
-from rules.fixes.loops.independent_rounds import independent_rounds
+from rules.fixes.loops.independent_rounds import independent_rounds, networks
 from rules.fixes.loops.items import carry_a_state
 from rules.replay.loops import Loop, loops_of, short_loops_of
 from rules.replay.replay import Replay
@@ -50,17 +50,19 @@ def item_loops(analysis: Analysis, replay: Replay) -> tuple[Loop, ...]:
     loops = [*loops_of(analysis), *_over_counted_rows(analysis, counting)]
     independent = {loop.times for loop in loops if counting[loop.first : loop.last].any()}
     independent |= independent_rounds(analysis, replay, loops, products)
+    of_items = networks(analysis, replay, loops)
     found = []
     for loop, carries in zip(loops, picks_what_was_found(replay, loops), strict=True):
         body = slice(loop.first, loop.first + loop.body)
         if operator[loop.first] >= 0 and operator[loop.first] == operator[loop.last - 1]:
             continue
-        if carries or of_model[body].any() or optimizer[body].any() or _only_reads_back(replay, loop):
+        is_model = of_model[body].any() and loop.times not in of_items
+        if carries or is_model or optimizer[body].any() or _only_reads_back(replay, loop):
             continue
         pauses = around.silent_ns[loop.first + 1 : loop.last].sum()
         if pauses > MOSTLY_SILENT * host.gap[loop.first + 1 : loop.last].sum():
             continue
-        if not products[body].any() or {loop.times, loop.times + 1} & independent:
+        if not products[body].any() or {loop.times, loop.times + 1} & (independent | of_items):
             found.append(loop)
         else:
             found += _groups(replay, loop)
