@@ -13,7 +13,7 @@ from rules.analysis.arithmetic.intervals import Intervals
 
 MIN_TIMES = 32  # tensors in a row: a few settings and labels are made so everywhere
 MAX_APART_NS = 50_000  # between two calls: what takes longer is work of its own, such as a simulator's
-_MADE = regex(r"aten::lift_fresh$")  # called by torch.tensor, once for each tensor
+_MADE = "aten::lift_fresh"  # called by torch.tensor, once for each tensor
 _AROUND = regex(
     r"(aten::(empty|to|_to_copy|copy_|lift_fresh|detach_?|unsqueeze|view|reshape|clone|float|alias|stack|cat|concat"
     r"|hstack|vstack)|detach_)$"
@@ -35,7 +35,7 @@ def from_python(trace: Trace, operators: I64) -> FromPython:
     """
     start, end = trace.events.spans(operators)
     around = named(trace, operators, _AROUND.match)
-    made = named(trace, operators, _MADE.match)
+    made = named(trace, operators, _MADE.__eq__)
     first, behind = _rows(around, start[1:] - end[:-1] <= MAX_APART_NS)
     before = np.append(0, np.cumsum(made))
     count = before[behind] - before[first]

@@ -22,7 +22,7 @@ MIN_AHEAD = 8  # operators of a pass before the first dropout: fewer are a layer
 MAX_DROPOUTS = 64  # of a pass
 _DROPOUT = regex(r"aten::(native_|feature_|alpha_|feature_alpha_)?dropout_?$")
 _DRAWS = regex(r"aten::(bernoulli_?|native_dropout)$")
-_PRODUCTS = frozenset(f"aten::{name}" for name in (*PRODUCTS, "matmul", "linear", "embedding"))
+_PRODUCTS = frozenset(f"aten::{name}" for name in PRODUCTS)
 _PRODUCT = regex(r"aten::(_?conv\w*|matmul|linear|embedding|einsum)$")
 # a next word, or a part of a batch: what a pass begins with is then something else than before
 _CHOOSES = frozenset(
