@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
-from rules.findings.base import Finding, Severity, severity_of
+from rules.findings.base import Evidence, Finding, Severity, severity_of
 from rules.fixes.plan import Plan, Promise
-from rules.fixes.removal import removal_of
-from rules.losses.lost_time import event_evidence
+from rules.fixes.removal import Removal, removal_of
+from rules.losses.lost_time import MAX_EVIDENCE, event_evidence
 from rules.terms import NOBODY, reason
 from rules.wording.words import Headline, Part, Reader
 
@@ -51,9 +51,23 @@ def finding_of(analysis: Analysis, plan: Plan, promise: Promise) -> Finding:
         ceiling_ns=0,
         window_ns=analysis.window_ns,
         culprit=reason(proposal.culprit) if proposal.culprit else NOBODY,
-        evidence=event_evidence(analysis.trace, removal_of(plan.replay, proposal).shorter),
+        evidence=_evidence(analysis, removal_of(plan.replay, proposal), proposal.culprit),
         rank=proposal.rank,
         usual_share=share,
         fix=promise.id,
         reader=Reader.of(analysis.trace),
+    )
+
+
+def _evidence(analysis: Analysis, removal: Removal, culprit: str) -> tuple[Evidence, ...]:
+    """The operations that a change makes shorter; where it makes none shorter, the time of the CPU that it saves."""
+    on_gpu = event_evidence(analysis.trace, removal.shorter)
+    if on_gpu:
+        return on_gpu
+    calls, gaps = removal.quicker
+    table, events = analysis.trace.events, removal.replay.host.event[calls[:MAX_EVIDENCE]]
+    columns = (each[events].tolist() for each in (table.lane, table.start, table.name))
+    return tuple(
+        Evidence(lane, start - gap, start, culprit or analysis.trace.strings[name])
+        for lane, start, name, gap in zip(*columns, gaps[:MAX_EVIDENCE].tolist(), strict=True)
     )

@@ -6,6 +6,7 @@ import pytest
 
 from rules.analysis.stretches.python_values import MIN_TIMES
 from rules.fixes.plan import Plan
+from rules.fixes.told import finding_of
 from tests.rules.builder import TinyTrace
 from tests.rules.test_fixes import plan_of_body, promised
 
@@ -42,6 +43,14 @@ def test_what_python_does_around_more_rows_than_that_is_gone_too(around: float, 
     """Rows take 2,000 us; at least, what is around them stays."""
     gain, step = promised(batch_of(100, around))["rows-at-once"], 2_405 + around
     assert (gain > step / (step - 2_000) * 1.15) is gone
+
+
+def test_what_is_told_of_rows_points_to_the_time_before_their_copy() -> None:
+    plan = batch_of(100)
+    promise = next(each for each in plan.promises if each.proposal.fix == "rows-at-once")
+    places = finding_of(plan.replay.analysis, plan, promise).evidence
+    assert {each.name for each in places} == {"torch.tensor"}
+    assert min(each.end - each.start for each in places) > 2_000_000
 
 
 def test_the_rows_are_not_told_as_unnamed_work_as_well() -> None:
