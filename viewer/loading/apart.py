@@ -10,10 +10,12 @@ import os
 import threading
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parsers.files.signatures import DATABASE, GZIP, PACKED, USUAL_GROWTH
+from viewer.loading.ranks.asking import FULL_RANKS
 
 if TYPE_CHECKING:
     from parsers.helper_process import HelperProcess
@@ -69,8 +71,13 @@ def start_ahead(words: Sequence[str]) -> None:
     files = [Path(word) for word in words if word]
     opens_a_window = bool(files) and os.path.isfile(files[0])
     is_asked = words[:1] == [_ASKS] and len(words) > 2
-    if opens_a_window or is_asked or may_cost_more_than_it_looks(files):
+    if opens_a_window or is_asked or (not _may_be_many_ranks(files) and may_cost_more_than_it_looks(files)):
         _ready.start()
+
+
+def _may_be_many_ranks(paths: Iterable[Path]) -> bool:
+    """Whether these are more files than ranks are read in full: those are for the processes of a pool."""
+    return next(islice(filter(os.path.isfile, _files(paths)), FULL_RANKS, None), None) is not None
 
 
 def keep_one_ready() -> None:

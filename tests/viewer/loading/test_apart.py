@@ -19,6 +19,7 @@ from viewer.loading import apart
 from viewer.loading.apart import SMALL_BYTES, may_cost_more_than_it_looks
 from viewer.loading.loader import read_apart
 from viewer.loading.process import LoadingProcess
+from viewer.loading.ranks.asking import FULL_RANKS
 
 from .conftest import STUCK, is_alive
 
@@ -184,6 +185,17 @@ def test_the_process_is_started_for_what_a_command_names(
     archive(tmp_path / "archive")
     monkeypatch.chdir(tmp_path)
     apart.start_ahead(words)
+    assert (ready.take() is not None) is starts
+
+
+@pytest.mark.parametrize(("count", "starts"), [(FULL_RANKS, True), (FULL_RANKS + 1, False)])
+def test_none_is_started_for_more_files_than_are_read_in_full(
+    tmp_path: Path, ready: apart._Ready, count: int, starts: bool
+) -> None:
+    (tmp_path / "beside").mkdir()
+    for number in range(count):
+        archive(tmp_path / f"{number}.zip")
+    apart.start_ahead(["diagnose", str(tmp_path)])
     assert (ready.take() is not None) is starts
 
 

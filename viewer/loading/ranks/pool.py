@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
+from multiprocessing.context import BaseContext
 
 from parsers.helper_process import end_with
 from parsers.model import Progress
 from parsers.model.threads import keep_memory
-from viewer.loading.ranks.reducing import reduce_rank
+from viewer.desktop.ending import end_at_once_when_told
+from viewer.loading.ranks.reducing import load, reduce_rank
 from viewer.loading.ranks.summaries import Reduced, Wanted
 
 _LOOK_EVERY_S = 0.1
@@ -81,6 +83,7 @@ def _reduce_in_pool(
     running: dict[Future[Reduced], int] = {}
     lost: list[int] = []
     done = 0
+    workers = min(workers, len(numbers))
     pool = _pool(workers)
     try:
         while True:
@@ -109,15 +112,31 @@ def _reduce_in_pool(
 
 
 def _pool(workers: int) -> ProcessPoolExecutor:
-    _start_tracker()
-    # spawned: a copy of a process with threads has the locks that they held, and nobody who lets them go
-    return ProcessPoolExecutor(
-        workers, multiprocessing.get_context("spawn"), initializer=_end_with_the_pool, initargs=(os.getpid(),)
-    )
+    return ProcessPoolExecutor(workers, _context(), initializer=_end_with_the_pool, initargs=(os.getpid(),))
+
+
+def _context() -> BaseContext:
+    """Copies of this process, which has loaded what reduces by then; processes that load it anew where it has threads.
+
+    A copy of a process with threads has the locks that they held, and nobody who lets them go.
+    """
+    if not _has_one_thread():
+        _start_tracker()
+        return multiprocessing.get_context("spawn")
+    load()
+    return multiprocessing.get_context("fork")
+
+
+def _has_one_thread() -> bool:
+    """Whether this process has no threads, not even of libraries; False where the system does not tell."""
+    try:
+        return sys.platform == "linux" and len(os.listdir("/proc/self/task")) == 1
+    except OSError:
+        return False
 
 
 def _start_tracker() -> None:
-    """Start what the standard library keeps a pool's locks with, deaf to a terminal that is closed.
+    """Start what the standard library keeps locks of spawned workers with, deaf to a terminal that is closed.
 
     It ends with this process. If the signal ended it before, this process would start another one, and complain.
     """
@@ -134,6 +153,7 @@ def _start_tracker() -> None:
 def _end_with_the_pool(asker: int) -> None:
     """However the process that has the pool ends, its workers do, too. They keep memory for the next rank."""
     end_with(asker)
+    end_at_once_when_told()
     keep_memory()
     owner = multiprocessing.parent_process()
     assert owner is not None

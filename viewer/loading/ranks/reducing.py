@@ -15,6 +15,15 @@ from rules.terms import Thresholds
 from viewer.loading.ranks.summaries import Reduced, Wanted, as_bytes
 
 
+def load() -> None:
+    """Load what any recording is reduced with, before there is one."""
+    from rules.analysis.names.families import classify
+    from rules.findings.base import rules
+
+    rules(counters=False)
+    classify("")  # makes the patterns of all families
+
+
 def reduce_rank(wanted: Wanted, progress: Progress | None = None) -> Reduced:
     """Read, analyse and reduce one recording. What is wrong with it is an answer, never an exception."""
     try:
