@@ -115,12 +115,11 @@ When it is wrong
         self, analysis: Analysis, ranks: Ranks[RecordedRun], ceiling: int, found_in: Extent, **said: Any
     ) -> Finding:
         """What the communication of a step leaves exposed: ``ceiling`` ns of the analysed time."""
-        known = len(ranks.run.meetings.row) and not ranks.unrecorded
         return self.finding(
             analysis,
             headline=Headline(matter(ranks.in_turn, ceiling), found_in.share(ceiling)),
             ceiling_ns=ceiling,
-            confidence="high" if known else "medium",
+            confidence="high" if _every_rank(ranks) else "medium",
             **said,
         )
 
@@ -170,8 +169,13 @@ def _one_long(analysis: Analysis, ranks: Ranks[RecordedRun], events: I64, expose
     waited = [
         length(clip(ranks.waits(row), trace.events.start[event], trace.events.end[event])) for row in rows
     ]
-    known = bool(rows) and not ranks.unrecorded
+    known = bool(rows) and _every_rank(ranks)
     return _OneLong(kind, ns, usual, not known or max(waited) >= MAJORITY * ns)
+
+
+def _every_rank(ranks: Ranks[RecordedRun]) -> bool:
+    """Whether those that meet in a collective are recorded: one rank alone does not show that it waits."""
+    return len(ranks.run.meetings.row) > 0 and not ranks.unrecorded
 
 
 _LATER_STEPS = remedy(
