@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import field
 
 from parsers.model.late import dataclass, regex
@@ -11,7 +12,8 @@ from parsers.model.results import MAX_ROWS, Cell, ResultColumn, ResultTable
 from parsers.model.units import NS_PER_MS, duration
 
 NCCL_LINE = regex(
-    r"(?P<host>[A-Za-z\d][\w.-]{0,80}):\d{1,9}:\d{1,9} \[\d{1,4}\] NCCL (?P<level>INFO|WARN) (?P<said>[^\n]*)"
+    r"(?P<host>[A-Za-z\d][\w.-]{0,80})(?P<thread>:\d{1,9}:\d{1,9}) \[\d{1,4}\] NCCL (?P<level>INFO|WARN) "
+    r"(?P<said>[^\n]*)"
 )
 _VERSION = regex(r"NCCL version (\d{1,3}\.\d{1,3}(?:\.\d{1,3})?)")
 _CHANNEL = regex(
@@ -21,6 +23,7 @@ _CHANNEL = regex(
 _COMMUNICATOR = regex(
     r"rank (?P<rank>\d{1,7}) n[rR]anks (?P<ranks>\d{1,7}) .*?commId (?P<id>\w{1,40}) - Init (?P<state>START|COMPLETE)"
 )
+_TOPOLOGY = regex(r" {0,80}\+ (?P<link>\w{2,5})\[(?P<speed>\d{1,6}\.\d)\] - GPU/(?P<gpu>[\w-]{1,40})")
 WATCHDOG = b"] Watchdog caught collective operation timeout: WorkNCCL("
 _TIMED_OUT = regex(  # as torch's watchdog says it, once as it happens and again when it ends the process
     r"\[Rank (?P<rank>\d{1,7})\] Watchdog caught collective operation timeout: "
@@ -58,6 +61,11 @@ _VERBS_THROUGH_HOST = _Link(
 )
 
 
+_CHECK_NVLINKS = (
+    "Look for links that are down or have errors: nvidia-smi nvlink --status, nvidia-smi nvlink -e"
+)
+
+
 @dataclass(slots=True)
 class _Said:
     """What all lines say together."""
@@ -69,11 +77,14 @@ class _Said:
     links: defaultdict[_Link, set[tuple[str, str, str]]] = field(default_factory=lambda: defaultdict(set))
     started: set[tuple[str, int]] = field(default_factory=set)
     completed: set[tuple[str, int]] = field(default_factory=set)
+    described: dict[str, str] = field(default_factory=dict)  # the GPU whose links each thread tells
+    # GB/s of the direct links from one GPU to another, on a computer
+    direct: dict[tuple[str, str, str], float] = field(default_factory=dict)
     # the first of each kind, by what is the same in all
     warnings: dict[str, str] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
 
-    def take(self, level: str, host: str, said: str) -> None:
+    def take(self, level: str, host: str, thread: str, said: str) -> None:
         if host:
             self.hosts[host] += 1
         if level == "WARN":
@@ -90,6 +101,15 @@ class _Said:
             (self.started if found["state"] == "START" else self.completed).add(which)
             if host:
                 self.hosts_of[which].add(host)
+        elif host and (link := _TOPOLOGY.match(said)) is not None:
+            self.take_link(host, host + thread, link)
+
+    def take_link(self, host: str, thread: str, link: re.Match[str]) -> None:
+        """A line of the topology: a GPU below its bus, or below a GPU what a direct link leads to."""
+        if link["link"] != "NVL":
+            self.described[thread] = link["gpu"]
+        elif (gpu := self.described.get(thread)) is not None:
+            self.direct[host, gpu, link["gpu"]] = float(link["speed"])
 
     @property
     def computers(self) -> int:
@@ -110,6 +130,15 @@ class _Said:
         """Ranks that began a communicator and never said that they have it."""
         return sorted({rank for _, rank in self.started - self.completed})
 
+    @property
+    def one_sided(self) -> list[tuple[str, str, str, float, float]]:
+        """Computer, from and to which GPU, and GB/s that way and back, of links that are slower one way: links fail."""
+        return sorted(
+            (host, source, target, speed, back)
+            for (host, source, target), speed in self.direct.items()
+            if speed < (back := self.direct.get((host, target, source), speed))
+        )
+
 
 def _link_of(via: str) -> _Link:
     kind, _, rest = via.partition("/")
@@ -127,19 +156,22 @@ def _link_of(via: str) -> _Link:
     return _Link(kind)
 
 
-def nccl_tables(text: str) -> Iterator[ResultTable]:
-    """A table for each thing that its lines tell, what keeps the program from running first."""
+def nccl_tables(text: str, results: Iterable[ResultTable] = ()) -> Iterator[ResultTable]:
+    """A table for each thing that its lines tell, what harms the program first, then its ``results``."""
     said = _Said()
     if (version := _VERSION.search(text)) is not None:
         said.version = version[1]
     for line in NCCL_LINE.finditer(text):
         stands_alone = not line.start() or text[line.start() - 1] in _BEFORE_HOST
-        said.take(line["level"], line["host"] if stands_alone else "", line["said"])
+        said.take(line["level"], line["host"] if stands_alone else "", line["thread"], line["said"])
     name = f"NCCL {said.version}".strip()
     yield from _of_timeouts(text)
     unfinished = said.unfinished
     if unfinished:
         yield _of_the_start(name, unfinished, said.ranks)
+    if said.one_sided:
+        yield _of_slower_links(name, said.one_sided)
+    yield from results
     if said.warnings:
         yield _of_warnings(name, said)
     if said.links:
@@ -197,6 +229,25 @@ def _of_the_start(name: str, unfinished: list[int], ranks: int) -> ResultTable:
 def _of_warnings(name: str, said: _Said) -> ResultTable:
     rows = tuple((said.warnings[kind], float(count)) for kind, count in said.counts.most_common(MAX_ROWS))
     return ResultTable(f"{name} warns: {rows[0][0]}", (ResultColumn("warning"), ResultColumn("times")), rows)
+
+
+def _of_slower_links(name: str, one_sided: list[tuple[str, str, str, float, float]]) -> ResultTable:
+    """Two GPUs have as many links one way as the other, so that fewer are up one way tells of broken ones."""
+    _, source, target, speed, back = min(one_sided, key=lambda row: row[3] / row[4])
+    columns = (
+        ResultColumn("computer"),
+        ResultColumn("from GPU"),
+        ResultColumn("to GPU"),
+        ResultColumn("NVLink", "GB/s"),
+        ResultColumn("NVLink back", "GB/s"),
+        ResultColumn("what to check"),
+    )
+    rows = tuple((*row, _CHECK_NVLINKS) for row in one_sided)
+    return ResultTable(
+        f"{name}: NVLink from GPU {source} to GPU {target} carries {speed:g} GB/s, and {back:g} GB/s the other way",
+        columns,
+        rows[:MAX_ROWS],
+    )
 
 
 def _of_links(name: str, said: _Said) -> ResultTable:

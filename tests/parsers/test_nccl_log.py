@@ -77,6 +77,23 @@ def test_a_rank_that_never_finished_its_start_is_said_first(tmp_path: Path) -> N
     assert titles(whole) == ["NCCL: 2 ranks, connected"]
 
 
+@pytest.mark.parametrize(
+    ("speed", "back", "told"), [("200.0", "220.0", True), ("220.0", "220.0", False), ("", "220.0", False)]
+)
+def test_nvlinks_that_are_slower_one_way_are_told(speed: str, back: str, told: bool, tmp_path: Path) -> None:
+    """Each thread tells the links of one GPU after the other."""
+    lines = [line("+ PCI[24.0] - GPU/0-17000 (0)")]
+    lines += [line(f"              + NVL[{speed}] - GPU/0-65000")] if speed else []
+    lines += [
+        line("+ PCI[24.0] - NIC/0-4b000"),
+        line("+ PCI[24.0] - GPU/0-65000 (1)"),
+        line(f"              + NVL[{back}] - GPU/0-17000"),
+        line("Channel 00/0 : 0[0] -> 1[1] via P2P/IPC/read"),
+    ]
+    slower = "NCCL: NVLink from GPU 0-17000 to GPU 0-65000 carries 200 GB/s, and 220 GB/s the other way"
+    assert titles(opened(tmp_path, "".join(lines)))[:-1] == ([slower] if told else [])
+
+
 def test_warnings_of_one_kind_are_counted_together(tmp_path: Path) -> None:
     warnings = "".join(
         line(f"Timeout waiting for peer 0x{number:x}, {number}", "WARN") for number in range(10, 13)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise, takewhile
 
@@ -18,9 +20,15 @@ from parsers.nccl_messages import nccl_tables
 _NCCL_NAME = regex(
     r"(all_reduce|all_gather|reduce_scatter|broadcast|alltoall|all_to_all|sendrecv|reduce|gather|scatter)_perf"
 )
-# with NCCL_DEBUG set
-_NCCL_LOG = regex(r"[A-Za-z][\w.-]{0,80}:\d{1,9}:\d{1,9} \[\d{1,4}\] NCCL [A-Z]{1,9} [^\n]*\n")
-_TAG = regex(r"\[\d{1,5},\d{1,7}\]<std(?:out|err)>:")  # of mpirun --tag-output, before each part of a line
+# with NCCL_DEBUG set, each line behind the name of its computer
+_NCCL_LOG = r":\d{1,9}:\d{1,9} \[\d{1,4}\] NCCL [A-Z]{1,9} [^\n]*\n"
+_HOST = regex(rf"^([\w.-]{{1,80}}){_NCCL_LOG}", re.MULTILINE)
+_ANY_HOST = r"[A-Za-z][\w.-]{0,80}"
+_MAX_HOSTS = 200
+# of mpirun --tag-output before each part of a line, and of srun --label or mpiexec --line-label before each line
+_TAG = regex(
+    r"\[\d{1,5},\d{1,7}\]<std(?:out|err)>:|^(?:[A-Za-z][\w.-]{0,80} )? {0,6}\d{1,6}: (?=[ #\w])", re.MULTILINE
+)
 _NCCL_AVERAGE = "Avg bus bandwidth"
 _TIMING = ("time", "algbw", "busbw")
 _MAYBE_BLANK = ("redop", "root")  # a collective that reduces nothing, or has no root, leaves them empty
@@ -40,7 +48,7 @@ class BenchmarkText(Parser):
     files = "output of nccl-tests and torch.utils.benchmark"
     suffixes = (".txt", ".log")
     priority = 65
-    version = 6
+    version = 7
 
     def recognises(self, source: Source) -> bool:
         text = source.head.decode("utf-8", "replace")
@@ -58,12 +66,12 @@ class BenchmarkText(Parser):
         with open_bytes(source) as stream:
             limited = LimitedStream(stream, source, progress.part(0.0, 0.5), "reading results")
             whole = limited.whole("Keep its first tables.").decode("utf-8", "replace")
-        text = _NCCL_LOG.sub("", _TAG.sub("", whole))  # into which rows are printed part by part
+        text = _without_log(_TAG.sub("", whole))
         lines = text.splitlines()
         headers = [index for index, line in enumerate(lines) if _is_nccl_header(line)]
         if headers:
             producer = "nccl-tests"
-            builder.tables += [*_nccl(text, lines, headers, builder.quality), *nccl_tables(whole)]
+            builder.tables += nccl_tables(whole, _nccl(text, lines, headers, builder.quality))
         else:
             producer = "torch.utils.benchmark"
             builder.tables += [*_measurements(lines), *_comparisons(lines)]
@@ -110,12 +118,31 @@ def _with_blanks(cells: list[str], titles: list[str]) -> list[str]:
     return ["" if place in blank else next(filled) for place in range(len(titles))]
 
 
+def _without_log(text: str) -> str:
+    """What is left without the log of NCCL, into which rows are printed part by part: "-1node:7:7 [0] NCCL INFO"."""
+    times = Counter(each[1] for each in _HOST.finditer(text)).most_common(_MAX_HOSTS)
+    hosts = [  # one that ends in another's name, and is rarer, stands for a line that was printed into a row
+        re.escape(host)
+        for host, count in times
+        if not any(host != other and host.endswith(other) and often > count for other, often in times)
+    ]
+    return re.sub(rf"(?:{'|'.join(hosts) or _ANY_HOST}){_NCCL_LOG}", "", text)
+
+
+def _names(text: str, lines: list[str], headers: list[int]) -> Iterator[str]:
+    """Of each header, what was last said to be measured before it, else what is said at all."""
+    said = [(place, found[1]) for place, line in enumerate(lines) if (found := _NCCL_NAME.search(line))]
+    for header in headers:
+        before = bisect_left(said, (header, "")) - 1
+        name = said[max(before, 0)][1] if said else "collective"
+        yield name.replace("_", " ")
+
+
 def _nccl(text: str, lines: list[str], headers: list[int], quality: QualityRecorder) -> Iterator[ResultTable]:
     """A table for each header; times out of place and in place stand in columns of their own."""
-    found = _NCCL_NAME.search(text)
-    name = found[1].replace("_", " ") if found else "collective"
+    names = _names(text, lines, headers)
     averages = [(place, value) for place, line in enumerate(lines) if (value := _average(line))]
-    for place, until in pairwise([*headers, len(lines)]):
+    for name, (place, until) in zip(names, pairwise([*headers, len(lines)]), strict=True):
         titles = lines[place].lstrip("#").split()
         columns: list[ResultColumn] = []
         seen: set[str] = set()
