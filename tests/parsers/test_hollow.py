@@ -123,6 +123,12 @@ HOLLOW = [
         b"\n\x04\x08\x01\x10\x02\n\x04\x08\x03\x10\x04\x12\x00" + b"2\x0ballocations2\x05space2\x04kind",
     ),
     ("trtllm-bench", b'{"request_info": {"num_requests": 1}, "performance": {}}'),
+    ("printed-trtllm-bench", b"= PERFORMANCE OVERVIEW\n====\n====\n"),
+    ("trtexec-text", b"[I] === Performance summary ===\n[I] Throughput: 0 qps\n"),
+    (
+        "llama-bench",
+        b'[{"build_commit": "a", "model_type": "llama", "n_prompt": 1, "n_gen": 0, "avg_ts": null}]',
+    ),
     (
         "engine-log",
         b"Decode batch. #running-req: 1, #token: 0, token usage: 0.0, gen throughput (token/s): 0.0, #queue-req: 0\n"

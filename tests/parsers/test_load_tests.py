@@ -231,3 +231,54 @@ def test_one_row_is_one_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     (tmp_path / "one.csv").write_text(header + "1,50" + last.partition("\n")[0] + "\n")
     assert main(["diagnose", str(tmp_path / "one.csv")]) == 0
     assert "\n1 row, all kept\n" in capsys.readouterr().out
+
+
+PRINTED_BY_TENSORRT_LLM = """[07/11/2025-07:18:23] [TRT-LLM] [I] Benchmark complete.
+===========================================================
+= REQUEST DETAILS
+===========================================================
+Number of requests:             15000
+Number of concurrent requests:  126.7713
+===========================================================
+= PERFORMANCE OVERVIEW
+===========================================================
+Request Throughput (req/sec):                     89.5017
+Total Output Throughput (tokens/sec):             22912.4242
+Average request latency (ms):                     640.0000
+Per User Output Throughput [w/ ctx] (tps/user):   180.7722
+
+-- Request Latency Breakdown (ms) -----------------------
+
+[Latency] P50    : 650.0000
+[Latency] MINIMUM: 500.0000
+===========================================================
+"""
+STREAMED_TIMES = (
+    "Average time-to-first-token [TTFT] (ms):    40.0\nAverage time-per-output-token [TPOT] (ms): 2.5\n"
+)
+
+
+@pytest.mark.parametrize("streams", [True, False])
+def test_what_trtllm_bench_prints_is_told_as_its_report(streams: bool, tmp_path: Path) -> None:
+    """Bars of loading weights before it are none of its iterations."""
+    bar = "".join(f"Loading weights: {step}%|# | {step}/617 [00:00<00:01, 500.0it/s]\r" for step in range(20))
+    last = "Per User Output"
+    text = (
+        PRINTED_BY_TENSORRT_LLM.replace(last, STREAMED_TIMES + last) if streams else PRINTED_BY_TENSORRT_LLM
+    )
+    table = table_of(tmp_path, bar + text)
+    assert table.title == "Load test of TensorRT-LLM, 22,912 tokens a second, 127 requests at once on average"
+    assert table.rows[0] == ("request_latency", "ms", None, 650.0, None, None, None, 500.0, None, None)
+    if streams:
+        assert parts_of(table.load) == {RequestPart.FIRST_TOKEN: 40.0, RequestPart.TOKENS: 600.0}
+    else:
+        assert table.load is None
+
+
+def test_each_run_of_trtllm_bench_is_a_table_with_what_was_said_before_it(tmp_path: Path) -> None:
+    older = "= PERFORMANCE OVERVIEW\n=====\nNumber of requests:\t2000\nToken Throughput (tokens/sec):\t14769.9\n\n=="
+    (tmp_path / "two.txt").write_text(PRINTED_BY_TENSORRT_LLM + older)
+    assert [table.title for table in open_trace([tmp_path / "two.txt"]).tables] == [
+        "Load test of TensorRT-LLM, 22,912 tokens a second, 127 requests at once on average",
+        "Load test of TensorRT-LLM, 14,770 tokens a second",
+    ]

@@ -92,6 +92,7 @@ class NcclLog(Parser):
     files = "logs of NCCL_DEBUG=INFO: how ranks are connected, and warnings; collectives that timed out"
     suffixes = (".log", ".txt")
     priority = 67
+    version = 2
 
     def recognises(self, source: Source) -> bool:
         return any(

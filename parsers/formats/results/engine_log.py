@@ -52,6 +52,7 @@ class EngineLog(Parser):
     files = "logs of vLLM and SGLang"
     suffixes = (".log", ".txt", ".out")
     priority = 64
+    version = 2
 
     def recognises(self, source: Source) -> bool:
         texts = [each.decode("utf-8", "replace") for each in source.printed]

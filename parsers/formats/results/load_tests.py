@@ -1,11 +1,10 @@
-"""Load tests of serving engines: JSON of genai-perf, vLLM, SGLang and TensorRT-LLM, and what two of these print."""
+"""Load tests of serving engines: JSON of genai-perf, vLLM and SGLang, and what two of these print."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -27,10 +26,10 @@ _START = regex(rb"\s*\{")
 _METRIC = regex(
     rb'"(time_to_first_token|inter_token_latency|output_token_throughput|request_throughput)"\s*:\s*\{[^{}]*"avg"'
 )
-_FIGURES = ("avg", "p50", "p90", "p95", "p99", "min", "max", "std")
-_COLUMNS = tuple(ResultColumn(name) for name in ("metric", "unit", *_FIGURES))
+FIGURES = ("avg", "p50", "p90", "p95", "p99", "min", "max", "std")
+_COLUMNS = tuple(ResultColumn(name) for name in ("metric", "unit", *FIGURES))
 _OF_A_REQUEST = ("time_to_first_token", "request_latency", "inter_token_latency")
-_Row = tuple[Cell, ...]
+Row = tuple[Cell, ...]
 
 
 @parser
@@ -50,19 +49,19 @@ class GenaiPerf(Parser):
         return _START.match(head) is not None and b'"avg"' in head and _METRIC.search(head) is not None
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        stated = _decoded(_content(source, progress))
+        stated = decoded_json(whole_results(source, progress))
         if stated is None:
             raise Malformed(source.path, "These results cannot be read.", "Write them again.")
-        rows: list[_Row] = [
-            (name, _text(metric.get("unit")), *(_number(metric.get(figure)) for figure in _FIGURES))
+        rows: list[Row] = [
+            (name, _text(metric.get("unit")), *(number_of(metric.get(figure)) for figure in FIGURES))
             for name, metric in (stated.items() if isinstance(stated, dict) else ())
-            if isinstance(metric, dict) and _number(metric.get("avg")) is not None
+            if isinstance(metric, dict) and number_of(metric.get("avg")) is not None
         ]
-        means, halves = ({row[0]: _number(row[at]) for row in rows if row[1] == "ms"} for at in (2, 3))
+        means, halves = ({row[0]: number_of(row[at]) for row in rows if row[1] == "ms"} for at in (2, 3))
         first, whole, token = (means.get(name) or 0.0 for name in _OF_A_REQUEST)
-        load = _of_tokens(first, whole, token, 0.0, half_first_ms=halves.get(_OF_A_REQUEST[0]) or 0.0)
+        load = of_tokens(first, whole, token, 0.0, half_first_ms=halves.get(_OF_A_REQUEST[0]) or 0.0)
         tables = [("Load test of genai-perf", rows, load)]
-        return _trace(source, (self.format, "genai-perf"), tables, progress)
+        return load_test_trace(source, (self.format, "genai-perf"), tables, progress)
 
 
 _RATE = regex(rb'"(?:request|output)_throughput"\s*:\s*\d')
@@ -99,16 +98,16 @@ class BenchServing(Parser):
         return _START.match(head) is not None and b'"completed"' in head and _RATE.search(head) is not None
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        content = _NO_NUMBER.sub(b"null", _content(source, progress))
-        tests = [_decoded(content)]
+        content = _NO_NUMBER.sub(b"null", whole_results(source, progress))
+        tests = [decoded_json(content)]
         if tests == [None]:
-            tests = [_decoded(line) for line in content.splitlines() if line.strip()]
+            tests = [decoded_json(line) for line in content.splitlines() if line.strip()]
         tables = [
             (_title(test), _measured(test), _load(test))
             for test in tests[:MAX_TABLES]
             if isinstance(test, dict)
         ]
-        return _trace(source, (self.format, "bench_serving"), tables, progress)
+        return load_test_trace(source, (self.format, "bench_serving"), tables, progress)
 
 
 _DECIMAL = regex(r"-?\d{1,15}(?:\.\d{1,15})?")
@@ -150,14 +149,14 @@ class PrintedServing(Parser):
         return any(b"= Serving Benchmark Result =" in each for each in source.printed)
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        text = utf8(_content(source, progress)).decode("utf-8", "replace")
+        text = utf8(whole_results(source, progress)).decode("utf-8", "replace")
         boxes = [*_BOX.finditer(text)]
         ends = [0, *(box.end() for box in boxes)]
         tests = [
             _asked(text[end : box.start()]) | _printed(box[1]) for end, box in zip(ends, boxes, strict=False)
         ]
         tables = [(_title(test), _measured(test), _load(test)) for test in tests[:MAX_TABLES]]
-        return _trace(source, (self.format, "bench_serving"), tables, progress)
+        return load_test_trace(source, (self.format, "bench_serving"), tables, progress)
 
 
 def _asked(before: str) -> dict[str, Any]:
@@ -181,12 +180,12 @@ def _printed(box: str) -> dict[str, Any]:
 
 def _title(test: dict[str, Any]) -> str:
     backend = _text(test.get("backend"))
-    rate, at_once = _number(test.get("request_rate")), _number(test.get("max_concurrency"))
-    most = _said_at_once(at_once, "at most ")
+    rate, at_once = number_of(test.get("request_rate")), number_of(test.get("max_concurrency"))
+    most = said_at_once(at_once, "at most ")
     asked = f"{rate:g} request{'s' if rate != 1 else ''}/s" if rate else ""
     tokens = [_per_request(test, key) for key in ("total_input_tokens", "total_output_tokens")]
     lengths = f"{tokens[0]:,.0f} tokens in and {tokens[1]:,.0f} out" if all(tokens) else ""
-    failed, completed = _number(test.get("failed")) or 0.0, _number(test.get("completed"))
+    failed, completed = number_of(test.get("failed")) or 0.0, number_of(test.get("completed"))
     lost = f"{failed:,.0f} of {failed + (completed or 0.0):,.0f} requests failed" if failed else ""
     return ", ".join(
         each
@@ -195,7 +194,7 @@ def _title(test: dict[str, Any]) -> str:
     )
 
 
-def _said_at_once(at_once: float | None, before: str = "", after: str = "") -> str:
+def said_at_once(at_once: float | None, before: str = "", after: str = "") -> str:
     """ "one request at a time", or "at most 8 requests at once"; empty where it is not stated."""
     if not at_once:
         return ""
@@ -205,30 +204,30 @@ def _said_at_once(at_once: float | None, before: str = "", after: str = "") -> s
 
 
 def _per_request(test: dict[str, Any], key: str) -> float:
-    number, requests = _number(test.get(key)), _number(test.get("completed"))
+    number, requests = number_of(test.get(key)), number_of(test.get("completed"))
     return number / requests if number and requests else 0.0
 
 
-def _measured(test: dict[str, Any]) -> list[_Row]:
+def _measured(test: dict[str, Any]) -> list[Row]:
     """Rates and counts, and latencies with those figures of each that are stated."""
-    rates: list[_Row] = [
-        (name, unit, number, *(None for _ in _FIGURES[1:]))
+    rates: list[Row] = [
+        (name, unit, number, *(None for _ in FIGURES[1:]))
         for name, unit in _RATES.items()
-        if (number := _number(test.get(name))) is not None
+        if (number := number_of(test.get(name))) is not None
     ]
     return rates + [
-        (name, "ms", *(figures.get(each) for each in _FIGURES)) for name, figures in _latencies(test).items()
+        (name, "ms", *(figures.get(each) for each in FIGURES)) for name, figures in _latencies(test).items()
     ]
 
 
 def _latencies(test: dict[str, Any]) -> dict[str, dict[str, float | None]]:
     """By what they are of; none of a test that answered nothing, which states zeros."""
     latencies: dict[str, dict[str, float | None]] = {}
-    if _number(test.get("completed")) == 0:
+    if number_of(test.get("completed")) == 0:
         return latencies
     for key, value in test.items():
         if found := _LATENCY.fullmatch(key):
-            latencies.setdefault(found[2], {})[_FIGURE_OF.get(found[1], found[1])] = _number(value)
+            latencies.setdefault(found[2], {})[_FIGURE_OF.get(found[1], found[1])] = number_of(value)
     return latencies
 
 
@@ -236,17 +235,17 @@ def _load(test: dict[str, Any]) -> LoadTest | None:
     latencies = _latencies(test)
     if latencies.get("itl", {}).get("avg") == 0:  # the whole answer came at once: the test did not stream
         return None
-    rate = _number(test.get("request_rate", 0.0)) or (0.0 if "request_rate" not in test else math.inf)
-    completed, duration = (_number(test.get(name)) or 0.0 for name in ("completed", "duration"))
+    rate = number_of(test.get("request_rate", 0.0)) or (0.0 if "request_rate" not in test else math.inf)
+    completed, duration = (number_of(test.get(name)) or 0.0 for name in ("completed", "duration"))
     for figure in ("avg", "p50"):  # a median and a mean have no difference that is a time
         of = {name: figures.get(figure) or 0.0 for name, figures in latencies.items()}
-        load = _of_tokens(
+        load = of_tokens(
             of.get("ttft", 0.0),
             next((of[name] for name in _WHOLE_REQUEST if of.get(name)), 0.0),
             of.get("tpot") or of.get("itl") or 0.0,
             _per_request(test, "total_output_tokens"),
             rate=rate,
-            at_once=_number(test.get("max_concurrency")) or 0.0,
+            at_once=number_of(test.get("max_concurrency")) or 0.0,
             half_first_ms=latencies.get("ttft", {}).get("p50") or 0.0,
         )
         if load is not None:
@@ -255,7 +254,7 @@ def _load(test: dict[str, Any]) -> LoadTest | None:
     return None
 
 
-def _of_tokens(
+def of_tokens(
     first_ms: float,
     whole_ms: float,
     token_ms: float,
@@ -273,90 +272,18 @@ def _of_tokens(
     return LoadTest(parts, token_ms * NS_PER_MS, rate, at_once, half_first_ms * NS_PER_MS)
 
 
-_PERFORMANCE = regex(rb'"performance"\s*:\s*\{')
-_OF_TENSORRT_LLM = regex(rb'"request_info"\s*:\s*\{[^{}]*"num_requests"')
-_GROUPS = ("performance", "streaming_metrics")
-_PERCENTILES = "_percentiles"
-_UNITS = {"_ms": "ms", "_tok_s": "tokens/s", "_req_s": "requests/s", "_tps": "tokens/s"}
-_FIGURES_OF_TENSORRT_LLM = {"average": "avg", "minimum": "min", "maximum": "max"}
-
-
-@parser
-class TrtllmBench(Parser):
-    """Reports of trtllm-bench (--report_json), recognised by their sections."""
-
-    format = "trtllm-bench"
-    accompanies = True
-    title = "benchmarks"
-    files = "JSON reports of trtllm-bench"
-    suffixes = (".json",)
-    priority = 46
-    version = 2
-
-    def recognises(self, source: Source) -> bool:
-        head = source.head
-        is_json = _START.match(head) is not None
-        return is_json and all(each.search(head) is not None for each in (_PERFORMANCE, _OF_TENSORRT_LLM))
-
-    def read(self, source: Source, progress: Progress) -> Trace:
-        report = _decoded(_content(source, progress))
-        groups = [
-            each
-            for name in _GROUPS
-            if isinstance(report, dict) and isinstance(each := report.get(name), dict)
-        ]
-        stated = {name: value for group in groups for name, value in group.items()}
-        requests = report.get("request_info") if isinstance(report, dict) else None
-        at_once = _number(requests.get("avg_num_concurrent_requests")) if isinstance(requests, dict) else None
-        title = ", ".join(
-            filter(None, ("Load test of TensorRT-LLM", _said_at_once(at_once, after=" on average")))
-        )
-        first = stated.get(f"ttft{_PERCENTILES}")
-        load = _of_tokens(
-            _number(stated.get("avg_ttft_ms")) or 0.0,
-            _number(stated.get("avg_request_latency_ms")) or 0.0,
-            _number(stated.get("avg_tpot_ms")) or 0.0,
-            0.0,
-            at_once=at_once or 0.0,
-            half_first_ms=(_number(first.get("p50")) or 0.0) if isinstance(first, dict) else 0.0,
-        )
-        return _trace(source, (self.format, "trtllm-bench"), [(title, _reported(stated), load)], progress)
-
-
-def _reported(stated: Mapping[str, Any]) -> list[_Row]:
-    """Single figures, and percentiles of one thing as one row; of what has both, the percentiles."""
-    rows: list[_Row] = []
-    spread: set[str] = set()
-    units = dict(_unit_of(key.removeprefix("avg_")) for key in stated)  # percentiles may state none
-    for key, value in stated.items():
-        if isinstance(value, dict):
-            name, unit = _unit_of(key.replace(_PERCENTILES, ""))
-            unit = unit or units.get(name, "")
-            figures = {_FIGURES_OF_TENSORRT_LLM.get(each, each): _number(value[each]) for each in value}
-            rows.append((name, unit, *(figures.get(each) for each in _FIGURES)))
-            spread.add(name)
-    for key, value in stated.items():
-        name, unit = _unit_of(key.removeprefix("avg_"))
-        if (number := _number(value)) is not None and name not in spread:
-            rows.append((name, unit, number, *(None for _ in _FIGURES[1:])))
-    return rows
-
-
-def _unit_of(key: str) -> tuple[str, str]:
-    ending = next((each for each in _UNITS if key.endswith(each)), "")
-    return key.removesuffix(ending), _UNITS.get(ending, "")
-
-
-def _content(source: Source, progress: Progress) -> bytes:
+def whole_results(source: Source, progress: Progress) -> bytes:
+    """The unpacked file."""
     return whole_content(source, progress, "reading results", "Write them again.")
 
 
-def _trace(
+def load_test_trace(
     source: Source,
     format_and_tool: tuple[str, str],
-    tests: list[tuple[str, list[_Row], LoadTest | None]],
+    tests: list[tuple[str, list[Row], LoadTest | None]],
     progress: Progress,
 ) -> Trace:
+    """Tables of tests: title, metrics with their ``FIGURES``, parts of a request; raises where none has a metric."""
     builder = TraceBuilder()
     for title, rows, load in tests:
         if rows:
@@ -368,13 +295,15 @@ def _trace(
     return builder.build(progress)
 
 
-def _decoded(content: bytes) -> Any:
+def decoded_json(content: bytes) -> Any:
+    """What JSON says; None where it cannot be read."""
     with contextlib.suppress(*UNREADABLE):
         return msgspec.json.decode(content)
     return None
 
 
-def _number(value: object) -> float | None:
+def number_of(value: object) -> float | None:
+    """The number; None for anything else."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         with contextlib.suppress(OverflowError):
             return float(value)
