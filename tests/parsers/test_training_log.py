@@ -115,6 +115,34 @@ def test_the_first_iteration_and_slow_ones_are_told_from_twice_the_usual_time_on
     assert title == f"Log of MaxText: an iteration takes 200 ms (median of 20){said}"
 
 
+@pytest.mark.parametrize(
+    ("epochs", "first", "said"),
+    [
+        (3, 0.41, ", the first of an epoch 410 ms"),
+        (3, 0.39, ""),
+        (2, 0.41, ", the first 410 ms"),
+    ],
+)
+def test_the_first_iteration_of_each_epoch_is_told_of_three_epochs_on(
+    epochs: int, first: float, said: str, tmp_path: Path
+) -> None:
+    text = log("nanoGPT", first, *[0.2] * 9) * epochs
+    title = iterations(opened(tmp_path, text)).title
+    assert title == f"Log of nanoGPT: an iteration takes 200 ms (median of {10 * epochs}){said}"
+
+
+def test_means_since_an_epoch_began_tell_what_its_iterations_took(tmp_path: Path) -> None:
+    """Every tenth line is printed: the first iteration takes 6.0 s, the others 0.5 s."""
+    line = "Epoch: [{}/9] Iter:[{}/78], Time: {:.4f}, lr: [0.01], Loss: 6.5\n"
+    means = {step: (6.0 + 0.5 * step) / (step + 1) for step in range(0, 80, 10)}
+    text = "".join(line.format(epoch, step, mean) for epoch in range(3) for step, mean in means.items())
+    table = iterations(opened(tmp_path, text))
+    assert (
+        table.title == "Log of HRNet: an iteration takes 500 ms (median of 24), the first of an epoch 6.00 s"
+    )
+    assert table.column("took")[:3] == pytest.approx([6000.0, 500.0, 500.0], abs=20.0)
+
+
 @pytest.mark.parametrize(("count", "known"), [(2, False), (3, True)])
 def test_three_lines_are_a_log(count: int, known: bool, tmp_path: Path) -> None:
     path = tmp_path / "job.log"
@@ -147,8 +175,25 @@ def test_bars_of_another_name_are_another_bar(tmp_path: Path) -> None:
         f"\rEpoch {epoch}: {bar(step, 90, ' 4.00it/s').strip()}" for epoch in (1, 2) for step in range(1, 16)
     )
     (table,) = opened(tmp_path, warm + epochs).tables
-    assert table.title == "Progress bar 'Epoch' of 90 iterations: one takes 250 ms (median, smoothed)"
+    assert table.title == (
+        "Progress bar 'Epoch' of 90 iterations: one takes 250 ms (median, smoothed), 7.50 s in all, "
+        "while 'warm-up' of 90 takes 2.22 s"
+    )
     assert len(table.rows) == 30
+
+
+@pytest.mark.parametrize(("rate", "named"), [("9.90it/s", True), ("10.10it/s", False)])
+def test_the_bar_that_takes_longest_is_told_and_others_that_take_a_tenth_of_it(
+    rate: str, named: bool, tmp_path: Path
+) -> None:
+    """Checking has fewer iterations, and takes more time; two ranks print their bars into one another."""
+    train = "".join(f"\rtrain: {bar(step, 3104, rate).strip()}" for step in range(1, 41))
+    check = "".join(2 * f"\rcheck: {bar(step, 164, '4.00s/it').strip()}" for step in range(1, 11))
+    (table,) = opened(tmp_path, train + check).tables
+    beside = ", 40.0 s in all, while 'train' of 3104 takes 4.04 s" if named else ""
+    assert (
+        table.title == f"Progress bar 'check' of 164 iterations: one takes 4.00 s (median, smoothed){beside}"
+    )
 
 
 def test_a_bar_that_states_its_losses_is_one_bar(tmp_path: Path) -> None:
@@ -162,7 +207,10 @@ def test_a_bar_that_states_its_losses_is_one_bar(tmp_path: Path) -> None:
         for step in range(1, 9)
     )
     (table,) = opened(tmp_path, checks + train).tables
-    assert table.title == "Progress bar of 38 iterations: one takes 250 ms (median, smoothed)"
+    assert table.title == (
+        "Progress bar of 38 iterations: one takes 250 ms (median, smoothed), 4.00 s in all, "
+        "while 'Class Images' of 7 takes 1.33 s"
+    )
     assert len(table.rows) == 16
 
 

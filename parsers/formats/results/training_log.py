@@ -11,7 +11,7 @@ import numpy as np
 
 from parsers.files.base import Parser, Source, parser
 from parsers.files.texts import utf8
-from parsers.model import F64, Progress, ResultColumn, ResultTable, Trace
+from parsers.model import BOOL, F64, Progress, ResultColumn, ResultTable, Trace
 from parsers.model.arrays import median_of, percentile_of
 from parsers.model.late import dataclass, regex
 from parsers.model.results import TimeOf, Totals
@@ -25,6 +25,8 @@ MIN_UPDATES = 10  # of a progress bar, or of a counter, which many programs have
 MIN_APART_S = 10  # of two lines whose times are whole seconds: else these say too little
 MIN_WAITING = 0.5  # of the iterations: what waits as long is told as what takes the program's time
 MIN_SLOW = 2.0  # times the median: one iteration of twenty that takes as long is told, and so is the first
+MIN_EPOCHS = 3  # whose first iterations are told together
+MIN_OF_LONGEST = 0.1  # of the time of the bar that takes longest: other bars are named from here on
 _S, _MS = 1e9, 1e6
 _NUMBER = r"\d{1,9}(?:\.\d{1,9})?"
 _STEP = r"(?P<step>\d{1,3}(?:,\d{3}){1,3}|\d{1,12})"  # "20,100" too
@@ -82,6 +84,7 @@ _SORTS = (  # what is looked for stands near the beginning of a line, and in thi
         _MS,
     ),
     _sort("DeepSpeed", "iter time (s)", r"\bsteps: STEP loss: [^\n]{1,60}? iter time \(s\): TIME"),
+    _sort("HRNet", "Iter:[", r"\bEpoch: \[\d{1,6}/\d{1,6}\] Iter:\[STEP/\d{1,9}\], Time: MEAN_TIME, lr: "),
     _sort("MaxText", "completed step: ", r"\bcompleted step: STEP, seconds: TIME,"),
     _sort("NeMo", "train_step_timing in s=", r"\bglobal_step=STEP\b[^\n]{0,300}?train_step_timing in s=TIME"),
     _sort("nanoGPT", ", time ", r"\biter STEP: loss [^\n]{1,30}?, time TIMEms", _MS),
@@ -126,11 +129,11 @@ class TrainingLog(Parser):
     files = "logs with the time of each iteration: timm, torchvision, detectron2, Megatron, tqdm and others"
     suffixes = (".log", ".txt", ".out")
     priority = 66
-    version = 8
+    version = 9
 
     def recognises(self, source: Source) -> bool:
         texts = [each.decode("utf-8", "replace") for each in source.printed]
-        return any(_sort_of(each) is not None or _stamps_of(each) or _bar_of(each) for each in texts)
+        return any(_sort_of(each) is not None or _stamps_of(each) or _bars_of(each) for each in texts)
 
     def read(self, source: Source, progress: Progress) -> Trace:
         return read_profile(source, progress, (self.format, "a training program"), _tables)
@@ -144,16 +147,32 @@ def _sort_of(text: str) -> _Sort | None:
     return may[-place] if count >= MIN_LINES else None
 
 
-def _bar_of(text: str) -> list[re.Match[str]]:
-    """The updates of the progress bar that was printed most often; empty where it was printed rarely."""
+def _bars_of(text: str) -> list[tuple[float, list[re.Match[str]]]]:
+    """Progress bars that were printed often: what each took in all (s) and its updates, the longest one first."""
     updates: defaultdict[tuple[str, str], list[re.Match[str]]] = defaultdict(list)
     if "s/it" not in text and "it/s" not in text:
         return []
     for sort in _BARS:
         for each in sort.finditer(text):
             updates[_name_of_bar(each), each["all"]].append(each)
-    most = max(updates.values(), key=len, default=[])
-    return most if len(most) >= MIN_UPDATES else []
+    often = [(_time_of(each), each) for each in updates.values() if len(each) >= MIN_UPDATES]
+    return sorted(often, key=lambda bar: bar[0], reverse=True)
+
+
+def _time_of(updates: list[re.Match[str]]) -> float:
+    """What its iterations took, s; the bars of several ranks, printed into one another, count once."""
+    took, before = 0.0, 0.0
+    for each in updates:
+        step = _counted(each["step"])
+        again = step < before / 2
+        took += max(step - (0.0 if again else before), 0.0) * _s_of(each)
+        before = step if again else max(step, before)
+    return took
+
+
+def _s_of(update: re.Match[str]) -> float:
+    """What an iteration takes by a bar, s; 0 of one that stands still."""
+    return float(update["time"] or 0) or 1.0 / (float(update["rate"] or 0) or np.inf)
 
 
 def _name_of_bar(update: re.Match[str]) -> str:
@@ -177,7 +196,7 @@ def _tables(content: bytes) -> Iterator[ResultTable]:
         for told, found in stamps.items():
             yield _of_stamps(told, found)
     else:
-        yield from _of_bar(_bar_of(text))
+        yield from _of_bars(_bars_of(text))
     yield from nccl_tables(text)
 
 
@@ -230,18 +249,32 @@ def _of_stamps(told: str, found: list[tuple[float, float]]) -> ResultTable:
     return ResultTable(_told(told, took, None), _COLUMNS[:2], rows)
 
 
-def _of_bar(updates: list[re.Match[str]]) -> Iterator[ResultTable]:
-    """What the bar says an iteration takes, which it has smoothed: neither the first one nor slow ones are told."""
-    took = [float(each["time"] or 0) or 1.0 / (float(each["rate"] or 0) or np.inf) for each in updates]
-    usual = float(median_of(took)) * _S
-    if usual:
-        rows = tuple((_counted(each["step"]), s * _S / _MS) for each, s in zip(updates, took, strict=True))
-        name = _name_of_bar(updates[0])
-        title = (
-            f"Progress bar{f' {name!r}' if name else ''} of {_counted(updates[0]['all']):.0f} iterations: one takes "
-            f"{duration(usual)} (median, smoothed){_of_last_run(rows, usual)}"
-        )
-        yield ResultTable(title, _COLUMNS[:2], rows)
+def _of_bars(bars: list[tuple[float, list[re.Match[str]]]]) -> Iterator[ResultTable]:
+    """What the longest bar says an iteration takes, which it has smoothed: neither the first nor slow ones are told."""
+    for took_s, updates in bars[:1]:
+        took = [_s_of(each) for each in updates]
+        usual = float(median_of(took)) * _S
+        if usual:
+            rows = tuple(
+                (_counted(each["step"]), s * _S / _MS) for each, s in zip(updates, took, strict=True)
+            )
+            others = [
+                f"{_called(each)} takes {duration(s * _S)}"
+                for s, each in bars[1:]
+                if s >= MIN_OF_LONGEST * took_s
+            ]
+            beside = f", {duration(took_s * _S)} in all, while {', '.join(others)}" if others else ""
+            title = (
+                f"Progress bar {_called(updates)}".replace(" that of", " of")
+                + f" iterations: one takes {duration(usual)} (median, smoothed){_of_last_run(rows, usual)}{beside}"
+            )
+            yield ResultTable(title, _COLUMNS[:2], rows)
+
+
+def _called(updates: list[re.Match[str]]) -> str:
+    """ "'train' of 3104", or "that of 3104" for a bar without a name."""
+    name = _name_of_bar(updates[0])
+    return f"{repr(name) if name else 'that'} of {_counted(updates[0]['all']):.0f}"
 
 
 def _of_last_run(rows: Sequence[tuple[float, float]], usual: float) -> str:
@@ -257,34 +290,59 @@ def _of_last_run(rows: Sequence[tuple[float, float]], usual: float) -> str:
 
 def _of_iterations(sort: _Sort, text: str) -> Iterator[ResultTable]:
     found = [each.groupdict() for each in sort.line.finditer(text)]
-    took = np.array([float(each["time"]) for each in found]) * sort.unit
+    steps = np.array([_counted(each["step"]) for each in found])
+    took = (
+        np.array([float(each["time"]) for each in found])
+        if "time" in found[0]
+        else _of_means(steps, np.array([float(each["mean_time"]) for each in found]))
+    ) * sort.unit
     if not took.any():
         return
     waits = "data" in found[0]
     waited = np.array([float(each["data"]) for each in found]) * sort.unit if waits else np.zeros(len(found))
     rows = tuple(
-        (_counted(each["step"]), ns / _MS, wait / _MS if waits else None)
-        for each, ns, wait in zip(found, took.tolist(), waited.tolist(), strict=True)
+        (step, ns / _MS, wait / _MS if waits else None)
+        for step, ns, wait in zip(steps.tolist(), took.tolist(), waited.tolist(), strict=True)
     )
     waiting = float(waited[1:].sum() / max(took[1:].sum(), 1.0))  # the first one starts everything
-    if "mean_data" in found[0]:
+    if waits and "mean_data" in found[0]:
         waiting = _of_all(found)
     if waits and MIN_WAITING <= waiting <= 1.0:
         yield _parts(took[1:], waiting)
-    yield ResultTable(_told(f"Log of {sort.name}", took, waiting if waits else None), _COLUMNS, rows)
+    told = _told(f"Log of {sort.name}", took, waiting if waits else None, _first_ones(steps))
+    yield ResultTable(told, _COLUMNS, rows)
 
 
-def _told(log: str, took: F64, waiting: float | None) -> str:
+def _of_means(steps: F64, means: F64) -> F64:
+    """What an iteration took since the line before it, of lines that state the mean since their epoch began."""
+    sums = means * (steps + 1)
+    goes_on = np.diff(steps) > 0
+    apart = np.diff(sums) / np.where(goes_on, np.diff(steps), 1)
+    return np.concatenate([means[:1], np.where(goes_on, np.maximum(apart, 0.0), means[1:])])
+
+
+def _first_ones(steps: F64) -> BOOL:
+    """Which lines are of the first iteration of an epoch, where there are a few; else the first line."""
+    first = np.zeros(len(steps), bool)
+    first[1:] = (np.diff(steps) < 0) & (steps[1:] <= 1)
+    if first.sum() < MIN_EPOCHS - 1:
+        first[:] = False
+    first[0] = True
+    return first
+
+
+def _told(log: str, took: F64, waiting: float | None, first_ones: BOOL | None = None) -> str:
     """ "Log of timm: an iteration takes 412 ms (median of 250), 3.1 % of it waiting for data"."""
     usual = float(median_of(took))
-    slow = float(percentile_of(took[1:], 95.0))
+    first = _first_ones(np.zeros(len(took))) if first_ones is None else first_ones
+    slow = float(percentile_of(took[~first], 95.0)) if not first.all() else 0.0
     said = f"{log}: an iteration takes {duration(usual)} (median of {len(took):,})"
     if waiting is not None and waiting <= 1.0:
         said += f", {percent(waiting)} of it waiting for data"
     if usual and slow >= MIN_SLOW * usual:
         said += f", one of twenty {duration(slow)} or more"
-    if usual and took[0] >= MIN_SLOW * usual:
-        said += f", the first {duration(float(took[0]))}"
+    if usual and (started := float(median_of(took[first]))) >= MIN_SLOW * usual:
+        said += f", the first{' of an epoch' if first.sum() > 1 else ''} {duration(started)}"
     return said
 
 
