@@ -241,7 +241,9 @@ def _headline(
     if _leaves_out(main, first):
         return f"The rows that were printed hold {percent(main.printed)} of {_WHOSE[main.of]}"
     if main.of is TimeOf.PROGRAM and first.awaits is not None:
-        return f"The program waits for {percent(first.share)} of its time, in {name}"
+        alike = [row.share for row in main.rows if row.awaits is first.awaits and row.share >= MIN_NAMED]
+        mostly = "mostly " if len(alike) > 1 else ""
+        return f"The program waits for {percent(sum(alike))} of its time, {mostly}in {name}"
     gpu = next((each for each in spent if each.of is TimeOf.GPU), None)
     if _is_spread(main, first) and gpu is not None:
         return f"The CPU works for {duration(main.working_ns)}, the GPU for {duration(gpu.ns)}"

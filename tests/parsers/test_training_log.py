@@ -117,11 +117,7 @@ def test_the_first_iteration_and_slow_ones_are_told_from_twice_the_usual_time_on
 
 @pytest.mark.parametrize(
     ("epochs", "first", "said"),
-    [
-        (3, 0.41, ", the first of an epoch 410 ms"),
-        (3, 0.39, ""),
-        (2, 0.41, ", the first 410 ms"),
-    ],
+    [(3, 0.41, ", the first of an epoch 410 ms"), (3, 0.39, ""), (2, 0.41, ", the first 410 ms")],
 )
 def test_the_first_iteration_of_each_epoch_is_told_of_three_epochs_on(
     epochs: int, first: float, said: str, tmp_path: Path

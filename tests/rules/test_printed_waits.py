@@ -39,6 +39,29 @@ def test_what_waits_for_the_user_of_a_window_is_no_work(waited: float, is_said: 
     assert ("waits for its user" in account) is is_said
 
 
+@pytest.mark.parametrize(("wait", "said"), [(0.51, "45 % of its time, mostly"), (0.49, "40 % of its time,")])
+def test_waits_of_one_kind_are_told_together(wait: float, said: str) -> None:
+    """Those with a twentieth of the time, which are named."""
+    waits = (("_thread.lock.acquire", 4.0, 4.0), ("wait (/lib/threading.py:637)", wait, wait))
+    title, _ = told(profile(*waits, ("step (a.py:1)", 3.0, 3.0), ("save (a.py:9)", 3.0 - wait, 3.0)))
+    assert title == f"The program waits for {said} in _thread.lock.acquire"
+
+
+@pytest.mark.parametrize(
+    ("cell", "is_users"),
+    [
+        ("<genexpr> (/tmp/ipykernel_91490/145374895.py:18)", True),
+        ("run (/lib/ipykernel/ipkernel.py:775)", True),
+        ("<genexpr> (/home/me/ipykernels.py:18)", False),
+    ],
+)
+def test_the_event_loop_of_a_notebook_waits_for_its_user(cell: str, is_users: bool) -> None:
+    title, account = told(profile(("select.kqueue.control", 6.0, 6.0), (cell, 4.0, 4.0)))
+    assert title.startswith("40 % of the program's time is in") is is_users
+    assert ("For 60 % of it the program waits for its user." in account) is is_users
+    assert title == "The program waits for 60 % of its time, in select.kqueue.control" or is_users
+
+
 @pytest.mark.parametrize(
     ("name", "calls", "is_gpus"),
     [

@@ -37,11 +37,14 @@ _WAITS = regex(
 _WAITS_IN_PYTHON = {
     Awaited.OTHERS: regex(
         r"(?:_thread\.)?(?:lock|RLock)\.acquire|posix\.wait|_winapi\.Wait|select\.|(?:poll|epoll|kqueue|select)\.\w+$"
+        r"|(?:wait|acquire|join|_wait_for_tstate_lock) \(\S*\bthreading\.py:\d+\)$"
     ),
     Awaited.TIME: regex(r"time\.sleep"),
     Awaited.NETWORK: regex(r"_ssl\.|_socket\.|socket\."),
     Awaited.USER: regex(r"_tkinter\.tkapp\.(?:mainloop|wait_\w+)$|builtins\.input$|msvcrt\.getw?che?$"),
 }
+_EVENT_LOOP = regex(r"select\.")
+_OF_NOTEBOOK = regex(r"[/\\]ipykernel(?:[/\\]|_\d)")
 _READS_BACK = regex(
     r"torch\._C\._?TensorBase\.(?:item|cpu|tolist|nonzero|__\w+__)$|torch\._C\._cuda_synchronize$|cupy\S*\.ndarray\.get$"
 )
@@ -57,6 +60,7 @@ class Total:
     share: float
     calls: float
     longest: float = 0.0  # ns of its longest call
+    in_notebook: bool = False  # whose event loop waits for the user to run the next cell
 
     @property
     def waits(self) -> bool:
@@ -66,6 +70,8 @@ class Total:
     @property
     def awaits(self) -> Awaited | None:
         """What it waits for, where it is one of Python's functions that wait."""
+        if self.in_notebook and _EVENT_LOOP.match(self.name):
+            return Awaited.USER
         return next((each for each, names in _WAITS_IN_PYTHON.items() if names.match(self.name)), None)
 
     @property
@@ -265,7 +271,12 @@ def _of(of: TimeOf, whole: float, rows: list[_Row]) -> Spent:
         counts[name] += count
         calls[name] = max(calls[name], longest)
     longest_first = sorted(times.items(), key=lambda row: -row[1])
-    told = (Total(name, ns, ns / whole, counts[name], calls[name]) for name, ns in longest_first if ns > 0)
+    notebook = any(_OF_NOTEBOOK.search(name) for name in times)
+    told = (
+        Total(name, ns, ns / whole, counts[name], calls[name], notebook)
+        for name, ns in longest_first
+        if ns > 0
+    )
     return Spent(of, whole, tuple(told))
 
 
