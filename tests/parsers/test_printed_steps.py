@@ -53,6 +53,35 @@ def test_older_logs_name_the_phases_in_full(tmp_path: Path) -> None:
     assert table.column("Time") == (40.0, 22.0)
 
 
+@pytest.mark.parametrize(
+    ("first", "others", "said", "steps"),
+    [
+        (20.1, 4, ": 10.0 ms a step (median of 5), without the first one, which takes 20.1 ms", 4),
+        (19.9, 4, ": 10.0 ms a step (median of 5)", 5),  # not twice as long
+        (20.1, 3, ": 10.0 ms a step (median of 4)", 4),  # too few to tell what is usual
+    ],
+)
+def test_slow_steps_at_the_beginning_are_left_out(
+    first: float, others: int, said: str, steps: int, tmp_path: Path
+) -> None:
+    took = [first, *[10.0] * others]
+    text = "".join(f"[Rank 0] time (ms) | fwd: {ms / 4:.3f} | bwd_inner: {ms * 3 / 4:.3f}\n" for ms in took)
+    (table,) = tables_of(tmp_path, text)
+    assert table.title == f"Phases of DeepSpeed{said}"
+    assert table.column("Times") == (float(steps),) * 2
+    assert table.column("Share") == pytest.approx((75.0, 25.0))
+
+
+def test_several_slow_steps_are_left_out_together(tmp_path: Path) -> None:
+    took = [50.0, 30.0, *[10.0] * 5, 90.0]
+    text = "".join(f"[Rank 0] time (ms) | fwd_microstep: {ms:.2f}\n" for ms in took)
+    (table,) = tables_of(tmp_path, text)
+    assert table.title == (
+        "Phases of DeepSpeed: 10.0 ms a microstep (median of 8), without the first 2, which take up to 50.0 ms"
+    )
+    assert table.column("Time") == (140.0,)
+
+
 FLOPS = """-------------------------- DeepSpeed Flops Profiler --------------------------
 fwd latency:                                                  100 ms
 {}fwd FLOPS per GPU = fwd flops per GPU / fwd latency:          4.27 TFLOPS

@@ -9,9 +9,14 @@ from dataclasses import replace
 from parsers.files.base import Parser, Source, parser
 from parsers.files.texts import utf8
 from parsers.model import Progress, ResultColumn, ResultTable, Trace
+from parsers.model.arrays import median_of
 from parsers.model.late import dataclass, regex
 from parsers.model.results import TimeOf, Totals
+from parsers.model.units import NS_PER_MS, duration
 from parsers.printed_profile import read_profile
+
+MIN_STEPS = 5  # tell what is usual
+MIN_SLOW = 2.0  # times that: steps at the beginning that take as long start everything
 
 _FLOPS = "DeepSpeed Flops Profiler"
 _BREAKDOWN = regex(r"(?:^|[\] ])(?:rank=0 )?time \(ms\) \| (\w+: \d.*)")
@@ -71,6 +76,7 @@ class DeepSpeedLog(Parser):
     files = "output of the flops profiler; logs with wall_clock_breakdown"
     suffixes = (".txt", ".log")
     priority = 66
+    version = 2
 
     def recognises(self, source: Source) -> bool:
         text = utf8(source.head).decode("latin-1")
@@ -98,7 +104,7 @@ def _tables(content: bytes) -> Iterator[ResultTable]:
         if only_forward:
             yield modules
             modules = replace(modules, rows=())
-    yield _table("Phases of DeepSpeed", _added(lines))
+    yield _breakdown(lines)
 
 
 def _summaries(lines: list[str]) -> Iterator[ResultTable]:
@@ -154,18 +160,41 @@ def _modules(lines: list[str]) -> ResultTable:
     return ResultTable("Modules of DeepSpeed, in the forward pass", _MODULE_COLUMNS, rows, totals=(totals,))
 
 
-def _added(lines: list[str]) -> dict[str, list[float]]:
-    """The times of each phase, of the parts of steps where these are stated."""
-    steps: defaultdict[str, list[float]] = defaultdict(list)
-    parts: defaultdict[str, list[float]] = defaultdict(list)
+def _breakdown(lines: list[str]) -> ResultTable:
+    """The times of each phase, of the parts of steps where these are stated, without slow ones at the beginning."""
+    steps: list[dict[str, float]] = []
+    parts: list[dict[str, float]] = []
     for line in lines:
         if (told := _BREAKDOWN.search(line)) is None:
             continue
+        whole: dict[str, float] = {}
+        part: dict[str, float] = {}
         for name, ms in _PHASE.findall(told[1]):
             phase = _PHASES.get(name.removesuffix(_OF_MICROSTEPS))
             if phase is not None:
-                (parts if name.endswith(_OF_MICROSTEPS) else steps)[phase].append(float(ms))
-    return parts or steps
+                (part if name.endswith(_OF_MICROSTEPS) else whole)[phase] = float(ms)
+        steps += [whole] if whole else []
+        parts += [part] if part else []
+    told_of = parts or steps
+    took = [sum(each.values()) for each in told_of]
+    usual = float(median_of(took)) if took else 0.0
+    first = 0
+    while len(took) >= MIN_STEPS and first < len(took) / 2 and took[first] >= MIN_SLOW * usual > 0:
+        first += 1
+    phases: defaultdict[str, list[float]] = defaultdict(list)
+    for each in told_of[first:]:
+        for phase, ms in each.items():
+            phases[phase].append(ms)
+    title = "Phases of DeepSpeed"
+    if usual:
+        title += (
+            f": {duration(usual * NS_PER_MS)} a {'microstep' if parts else 'step'} (median of {len(took):,})"
+        )
+    if first == 1:
+        title += f", without the first one, which takes {duration(took[0] * NS_PER_MS)}"
+    elif first:
+        title += f", without the first {first}, which take up to {duration(max(took[:first]) * NS_PER_MS)}"
+    return replace(_table(title, phases), totals=(Totals(TimeOf.PROGRAM, 0, -1, 3),))
 
 
 def _table(title: str, phases: dict[str, list[float]]) -> ResultTable:
