@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from parsers.model import Trace
 from parsers.model.late import regex
 from parsers.model.names.kernels import distinct_names, kernel_name
-from parsers.model.names.source_files import frame_parts
+from parsers.model.names.source_files import KERNEL, frame_parts
 from parsers.model.results import TimeOf
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
@@ -26,6 +26,7 @@ from rules.analysis.beside.printed_totals import (
     printed_totals,
 )
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
+from rules.remedies.cpu_work import KERNEL_SYMBOLS
 from rules.terms import MAJORITY, NEARLY_ALL, Culprit, CulpritKind, SourceLine
 from rules.wording.words import Headline, Words, listed, ours, short_place, shortened
 
@@ -420,6 +421,8 @@ def _advice(
         return ["Call it less often: allocate once and keep the memory, and launch more work at once."]
     if main.by_line and first.calls == 1 and _MOVES_TO_GPU.search(code):
         return [_STARTS_THE_GPU]
+    if first.name == KERNEL:
+        return [KERNEL_SYMBOLS]
     if main.of in (TimeOf.CPU, TimeOf.PROGRAM):
         return ["Make this faster, or call it less often."]
     if _COPIES.search(first.name):

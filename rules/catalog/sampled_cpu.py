@@ -16,6 +16,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.sampled_stacks import OwnFrame, OwnTime, own_time
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.losses.lost_time import evidence_of
+from rules.remedies.cpu_work import KERNEL_SYMBOLS
 from rules.terms import MAJORITY, NOBODY, Culprit, CulpritKind, SourceLine
 from rules.wording.words import Headline, listed, short_place, shortened
 
@@ -41,7 +42,6 @@ _WITHOUT_START = (
     "Record the program's work without its start (py-spy record --pid), or see which modules take it: "
     "python -X importtime."
 )
-_KERNEL_SYMBOLS = "Let perf read the kernel's symbols (sysctl kernel.kptr_restrict=0), and record again."
 _MORE_SAMPLES = "Record for longer, or more often: perf record -F 999 -g, py-spy record --rate 500."
 _OTHER_PROCESSES = "Record the processes it waits for, too: py-spy record --subprocesses."
 _CODE = """# py-spy record --threads --format speedscope --output cpu.json -- python train.py
@@ -96,7 +96,7 @@ When it is wrong
                 *([_WITH_SYMBOLS] if _without_symbols(time) else []),
                 *([_FEWER_THREADS] if _is_spinning(time) else []),
                 *([_WITHOUT_START] if _is_importing(time) else []),
-                *([_KERNEL_SYMBOLS] if _is_in_kernel(_shared(time, named)) else []),
+                *([KERNEL_SYMBOLS] if _is_in_kernel(_shared(time, named)) else []),
                 *([_MORE_SAMPLES] if time.few else []),
                 *([_OTHER_PROCESSES] if _waiting(time, named) else []),
                 "See Flame for the full stacks and what the named lines call.",

@@ -7,6 +7,7 @@ from rules.remedies.launching import FUSED_OPTIMIZER
 from rules.remedies.remedy import Remedy, remedy
 from rules.wording.words import Words, for_python, for_pytorch
 
+KERNEL_SYMBOLS = "Let perf read the kernel's symbols (sysctl kernel.kptr_restrict=0), and record again."
 _CHEAPER_SAMPLES: Words = (
     "Make each sample cheaper: keep decoded data, and prepare a whole batch at once instead of one sample at a "
     "time (Dataset.__getitems__)."

@@ -8,6 +8,8 @@ import pytest
 
 from parsers import open_trace
 from parsers.model import Trace, UnknownFormat
+from parsers.model.names.source_files import KERNEL
+from rules import diagnose
 
 REPORT = """# To display the perf.data header info, please use --header/--header-only options.
 #
@@ -60,6 +62,23 @@ def test_a_report_of_perf_has_readable_names(tmp_path: Path) -> None:
         tmp_path, text + "    62.00%  [.] _RNvNtC4demo3cpu4step\n    38.00%  [.] memcpy\n"
     ).tables
     assert table.column("Symbol") == ("demo::cpu::step", "memcpy")
+
+
+@pytest.mark.parametrize("binary", ["[unknown]    ", "[kernel.vmlinux]"])
+def test_what_the_kernel_hides_the_symbols_of_is_the_kernel(binary: str, tmp_path: Path) -> None:
+    text = (
+        "# Overhead  Shared Object     Symbol                  \n"
+        "# ........  ................  ........................\n#\n"
+        f"    30.00%  {binary:<16}  [k] 0xffffffff9653accd\n"
+        "    28.00%  app               [.] step\n"
+        f"    20.00%  {binary:<16}  [k] 0xffffffff96aae9c7\n"
+        f"    10.00%  {binary:<16}  [k] page_fault\n"
+    )
+    trace = opened(tmp_path, text)
+    assert trace.tables[0].column("Symbol") == (KERNEL, "step", KERNEL, "page_fault")
+    (finding,) = diagnose(trace).findings
+    assert finding.title == "50 % of the CPU's time is in the kernel"
+    assert "kptr_restrict" in finding.advice[0]
 
 
 def test_a_report_of_perf_names_the_binary_where_it_has_no_symbols(tmp_path: Path) -> None:

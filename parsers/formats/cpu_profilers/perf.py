@@ -18,7 +18,7 @@ from parsers.model import Effect, Malformed, Progress, ResultColumn, ResultTable
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass, regex
 from parsers.model.names.mangled import readable_symbol
-from parsers.model.names.source_files import KERNEL_FRAME, is_address
+from parsers.model.names.source_files import KERNEL, KERNEL_FRAME, is_address
 from parsers.model.quality import WITHOUT_TIMES
 from parsers.model.results import Cell, TimeOf, Totals
 from parsers.printed_profile import read_profile
@@ -44,6 +44,7 @@ _COUNT = regex(r"# Event count \(approx\.\): (\d{1,19})")
 _OF_TIME = ("cpu-clock", "task-clock")  # events that count ns
 _SHARES = ("Overhead", "Children", "Self")
 _MODE = regex(r"\[[.kuHg]\] ")
+_IN_KERNEL = "[k] "
 
 
 @parser
@@ -56,7 +57,7 @@ class PerfReport(Parser):
     files = "output of perf report --stdio"
     suffixes = (".txt",)
     priority = 59
-    version = 3
+    version = 4
 
     def recognises(self, source: Source) -> bool:
         return b"Symbol" in source.head and _HEADER.search(source.head.decode("latin-1")) is not None
@@ -115,8 +116,11 @@ def _rows(
         if not _REPORTED.match(line):
             continue
         cells = [_cell(line[place].strip(), unit) for place, (_, unit) in zip(places, titles, strict=True)]
-        if binary is not None and cells[binary] != _UNKNOWN and is_address(str(cells[symbol])):
-            cells[symbol] = cells[binary]  # what has no symbols is told by where it is
+        if is_address(str(cells[symbol])):  # what has no symbols is told by where it is
+            if line[places[symbol]].startswith(_IN_KERNEL):
+                cells[symbol] = KERNEL
+            elif binary is not None and cells[binary] != _UNKNOWN:
+                cells[symbol] = cells[binary]
         share = cells[own]
         time = (share / 100.0 * ns,) if ns and isinstance(share, float) else ()
         rows.append((*cells, *time))
