@@ -15,7 +15,7 @@ from parsers.model.results import Cell, ResultColumn, ResultTable, rows_shown
 from parsers.model.trace import Trace
 from parsers.model.units import three_digits
 
-_START = regex(rb"\s*\[?\s*\{")
+_START = regex(rb"\s*(?:\[\s*)?\{")
 _MAX_NAME = 60
 _COLUMNS = (
     ResultColumn("test"),
