@@ -341,8 +341,26 @@ def _limit(replay: Replay, proposals: Sequence[Proposal]) -> float:
     most = [each.high or each.expected for each in proposals]
     work = [replay.gpu_work(changes) for changes in (likely, most)]
     limit = max(replay.limit(each) for each in [each for each in work if each > 0] or work[:1])
-    known = limit < MOSTLY_BUSY and replay.leaves_gpu_work(likely) and replay.leaves_gpu_work(most)
-    return limit if known else HOST_UNSURE * limit
+    if not replay.leaves_gpu_work(likely) or not replay.leaves_gpu_work(most):
+        return min(HOST_UNSURE * limit, _limit_of_kept(replay, [*likely, *most]))
+    return limit if limit < MOSTLY_BUSY else HOST_UNSURE * limit
+
+
+def _limit_of_kept(replay: Replay, changes: Sequence[Change]) -> float:
+    """How many times faster a step is at most if all the work that some changes shorten took no time.
+
+    A step was no longer than it was recorded. If they shorten nothing else, it keeps all its other time, on a CPU that
+    may be faster than the recorded one.
+    """
+    work, rest = replay.left_of(changes)
+    if work <= 0:
+        return math.inf
+    limit = replay.limit(work)
+    if replay.leaves_host(changes):
+        saved = replay.usual_ns - rest
+        shortest = max(replay.gpu_work(), replay.usual_ns / HOST_UNSURE)
+        limit = min(limit, shortest / max(shortest - saved, shortest / limit))
+    return max(1.0, limit)
 
 
 def _rank(promise: Promise) -> float:

@@ -198,14 +198,33 @@ class Replay:
     def leaves_gpu_work(self, changes: Sequence[Change]) -> bool:
         """Whether some changes leave all that the GPU does as long as it is."""
         before, after = self.usual, self.overlay(changes)
-        return after.steps == before.steps and all(
-            np.array_equal(getattr(before, column), getattr(after, column))
-            for column in ("duration", "present", "transfer", "meets")
+        return after.steps == before.steps and _alike(
+            before, after, ("duration", "present", "transfer", "meets")
         )
+
+    def leaves_host(self, changes: Sequence[Change]) -> bool:
+        """Whether some changes leave what the CPU does, what it waits for, and in which order all runs."""
+        return _alike(self.usual, self.overlay(changes), ("gap", "cost", "tail", "waits", "follows"))
 
     def gpu_work(self, changes: Sequence[Change] = ()) -> float:
         """What some changes leave to do in a step for the GPU that has most to do, ns; no step is shorter."""
         return self._gpu_work_of(self.overlay(changes))
+
+    def left_of(self, changes: Sequence[Change]) -> tuple[float, float]:
+        """What is left of a step if all that any of some changes shortens took no time, ns.
+
+        ``changes`` are alternatives. The GPU's work, and the step as long as nothing else in it changes; (0, 0) where
+        one of them says how long something else than operations takes.
+        """
+        before, overlay = self.usual, self.usual.copy()
+        for change in changes:
+            after = self.overlay([change])
+            if after.steps != before.steps or not _alike(before, after, ("transfer", "meets")):
+                return 0.0, 0.0
+            overlay.present &= after.present & (after.duration >= before.duration)
+        gone = before.duration * (before.present & ~overlay.present)
+        saved = self.scale * float(np.bincount(self.device.device, gone).max(initial=0.0)) / before.steps
+        return self._gpu_work_of(overlay), self.usual_ns - saved
 
     def _gpu_work_of(self, overlay: Overlay) -> float:
         return self._busy_of(self.ready.busy(overlay), overlay)
@@ -302,6 +321,10 @@ class Replay:
     @cached_property
     def _on_other_hosts(self) -> dict[float, float]:
         return {}
+
+
+def _alike(before: Overlay, after: Overlay, columns: Sequence[str]) -> bool:
+    return all(np.array_equal(getattr(before, column), getattr(after, column)) for column in columns)
 
 
 def _step_of(run: Run, overlay: Overlay) -> float:
