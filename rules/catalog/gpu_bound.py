@@ -7,16 +7,18 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from parsers.model import I64, Attribute, EventKind
+from parsers.model import I64, Attribute, EventKind, Trace
 from parsers.model.late import regex
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import durations, time_by_name
+from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.analysis.gpu.inside_window import of_family, of_type, operations
 from rules.analysis.idle.causes import Budget, Cause
 from rules.analysis.names.families import Family
 from rules.findings.base import Category, Finding, Rule, remedy, rule
+from rules.kernels.double_precision import FEWER_UNITS, has_few_units
 from rules.losses.lost_time import between_nodes, event_evidence
 from rules.terms import MAJORITY, NOBODY, Culprit, CulpritKind, Unit, threshold
 from rules.wording.words import Headline, Words, for_native, for_python, listed, ours, share, shortened
@@ -53,6 +55,11 @@ _CODE = """with torch.profiler.profile(record_shapes=True, with_flops=True) as p
     train_step(batch)
 print(prof.key_averages(group_by_input_shape=True).table(sort_by="cuda_time_total", row_limit=15))"""
 
+_DOUBLE = regex(r"\bdouble\b")
+_SINGLE = (
+    "Compute with float where the accuracy allows it, and look for accidental doubles: 1.0 instead of 1.0f, sin() "
+    "instead of sinf()."
+)
 _NARROW = ("fp4", "fp8", "int8")  # below them there is little to go
 _INSTANCE = regex(r"(?<=\w)-?\.\d+\Z")  # XLA numbers the instructions of a module: "fusion.12"
 
@@ -73,7 +80,8 @@ Why it costs time
 How it decides
     Kernels other than communication, and the moments between kernels that were already queued, cover at least
     {gpu-bound} of the analysed time on every GPU, and the kernels alone at least half. Where the kernels of a
-    graph are too short, that is a finding of its own.
+    graph are too short, that is a finding of its own. A kernel that takes most of the time and has double in its
+    signature is named on a GPU with few units for FP64.
 
 What to try
     Look at the kernel families that take most of the time. Lower precision, better shapes, fused attention, a smaller
@@ -98,6 +106,7 @@ When it is wrong
         starting = share(analysis, lowest.idle_ns[Cause.DEPENDENCY])
         kernels = operations(analysis, lowest.device, EventKind.KERNEL, EventKind.GRAPH)
         families = _families(analysis, kernels)
+        in_double = _takes_doubles(analysis, lowest.device, kernels)
         yield self.finding(
             analysis,
             headline=Headline(
@@ -109,9 +118,11 @@ When it is wrong
                 + listed(_names(analysis, kernels, families))
                 + "."
                 + _few_blocks(analysis, lowest.device, kernels)
+                + (f" {in_double}" if in_double else "")
                 + (f" {_STARTING.format(percent(starting))}" if starting >= NOTEWORTHY_STARTING else "")
             ),
             remedy=remedy(
+                *((_SINGLE,) if in_double else ()),
                 *_faster(analysis, kernels, families[0][0] if families else Family.OTHER),
                 ours("Profile its longest kernel with $NsightCompute."),
                 code=_CODE,
@@ -174,16 +185,36 @@ def _names(analysis: Analysis, kernels: I64, families: list[tuple[Family, float]
     return [f"{shortened(name)} {percent(part)}" for name, part in told or largest[:1]]
 
 
+def _longest(trace: Trace, kernels: I64) -> int:
+    """The name of the kernel that takes most of the time; -1 where none does."""
+    if not len(kernels):
+        return -1
+    time = time_by_name(trace, kernels)
+    longest = int(time.argmax())
+    return longest if time[longest] >= MAJORITY * time.sum() else -1
+
+
+def _takes_doubles(analysis: Analysis, device: int, kernels: I64) -> str:
+    """That this kernel takes 64-bit numbers on a GPU with few units for them; empty where nothing says so."""
+    trace = analysis.trace
+    longest, compute = _longest(trace, kernels), trace.devices[device].compute_capability
+    if longest < 0 or not has_few_units(compute) or is_amd(trace) or not _DOUBLE.search(trace.strings[longest]):
+        return ""
+    return (
+        f"{shortened(kernel_name(trace.strings[longest]))} takes numbers of type double, and this GPU has at most "
+        f"one FP64 unit for {FEWER_UNITS} of FP32."
+    )
+
+
 def _few_blocks(analysis: Analysis, device: int, kernels: I64) -> Words:
     """That the kernel which takes most of the time has fewer blocks than the GPU has SMs; empty where it has enough."""
     trace, sms = analysis.trace, analysis.trace.devices[device].sm_count
-    if not len(kernels) or not sms:
+    longest = _longest(trace, kernels)
+    if longest < 0 or not sms:
         return ""
-    time = time_by_name(trace, kernels)
-    longest = int(time.argmax())
     mine = kernels[trace.events.name[kernels] == longest]
     blocks = int(trace.attribute(Attribute.GRID, mine).max())
-    if not 0 < blocks < sms or time[longest] < MAJORITY * time.sum():
+    if not 0 < blocks < sms:
         return ""
     told = (
         f" {shortened(kernel_name(trace.strings[longest]))} has {blocks} block{'s' if blocks != 1 else ''}: "

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from parsers.model import KernelProfile
-from rules.findings.base import Category, Remedy, rule
+from rules.findings.base import Category, Remedy, Severity, rule
 from rules.kernels.checks.compute import BUSY_PIPE_PERCENT, floating_point, instruction_pipes, pipes
 from rules.kernels.checks.speed_of_light import speed_of_light
+from rules.kernels.double_precision import FEWER_UNITS, has_few_units
 from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of
 
 DOUBLE_SHARE = 0.3
-# data-centre GPUs: half as many units for FP64 as for FP32
-FULL_RATE = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0))
-FEWER_UNITS = 32
 _ADVICE = (
     "Use float (or bf16 on tensor cores) where the accuracy allows it.",
     "Look for accidental doubles: 1.0 instead of 1.0f, sin() instead of sinf(), float64 arrays from numpy.",
@@ -36,7 +34,7 @@ Why it costs time
 How it decides
     When FP64 reaches more than 15 % of its peak and FP32 less than 60 % of its own; or when a third of the operations
     are FP64 and converting between both keeps a pipe busy; or when the FP64 pipe is 60 % busy on a GPU with few of its
-    units. The ceiling is the FP64 share of the arithmetic, times how
+    units; no gain is stated where another unit is as busy. The ceiling is the FP64 share of the arithmetic, times how
     much slower FP64 is, times how busy its pipe is; for conversions, what the other units leave.
 
 What to try
@@ -60,24 +58,35 @@ When it is wrong
 
 
 def _on_few_units(kernel: KernelProfile) -> Fault | None:
-    """A busy FP64 pipe of a GPU that has hardly any of it: one such unit for 32 or 64 of those for FP32."""
-    sol, compute = speed_of_light(kernel), kernel.compute_capability
+    """A busy FP64 pipe of a GPU that has hardly any of it: one such unit for 32 or 64 of those for FP32.
+
+    Where another unit is as busy, no gain is promised: arithmetic in 64 bits takes more instructions of other kinds.
+    """
+    sol = speed_of_light(kernel)
     measured = pipes(kernel)
-    if sol is None or compute is None or compute in FULL_RATE or not measured:
+    if sol is None or not has_few_units(kernel.compute_capability) or not measured:
         return None
-    busiest = measured[0]
-    if busiest.name != "fp64" or busiest.percent < BUSY_PIPE_PERCENT:
+    double = next((each for each in measured if each.name == "fp64"), None)
+    if double is None or double.percent < BUSY_PIPE_PERCENT:
         return None
-    others = [each.percent for each in measured[1:]] + [each.percent for each in instruction_pipes(kernel)]
-    left = max([sol.memory, busiest.percent / FEWER_UNITS, *others])
+    others = [*(each for each in measured if each.name not in ("fp64", "shared")), *instruction_pipes(kernel)]
+    left = max([sol.memory, double.percent / FEWER_UNITS, *(each.percent for each in others)])
+    busier = max(others, key=lambda each: each.percent, default=None)
+    beside = (
+        f"and {busier.shown} {busier.percent:.0f} %, some of it maybe for the same numbers"
+        if busier is not None and busier.percent >= double.percent
+        else f"and the next busiest unit {left:.0f} %"
+    )
+    saving = max(0.0, 1 - left / double.percent)
     return Fault(
         title="double-precision arithmetic on a GPU with few units for it",
         explanation=(
-            f"The FP64 pipe is {busiest.percent:.0f} % busy and the next busiest unit {left:.0f} %: this GPU has at "
-            f"most one FP64 unit for {FEWER_UNITS} of FP32."
+            f"The FP64 pipe is {double.percent:.0f} % busy {beside}: this GPU has at most one FP64 unit for "
+            f"{FEWER_UNITS} of FP32."
         ),
         remedy=Remedy(_ADVICE, "y = 0.5f * x;  // not 0.5 * x"),
-        saving=max(0.0, 1 - left / busiest.percent),
+        saving=saving,
+        severity=None if saving > 0 else Severity.INFO,
     )
 
 

@@ -97,6 +97,18 @@ def test_few_units_for_double_precision_are_said_by_how_few_and_promise_what_the
     assert found.ceiling_ns / found.window_ns == pytest.approx(1 - 1 / 32, abs=0.001)
 
 
+@pytest.mark.parametrize(("alu", "gains"), [(95.0, True), (97.0, False)])
+def test_double_precision_is_named_beside_a_unit_that_is_as_busy_without_a_gain(
+    alu: float, gains: bool
+) -> None:
+    busy = {"sm__pipe_fp64_cycles_active.avg.pct_of_peak_sustained_elapsed": 96.0, MEMORY: 1.0, DRAM: 1.0}
+    busy["sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_elapsed"] = alu
+    launch = replace(kernel(dict(busy)), compute_capability=(7, 5))
+    (found,) = [each for each in diagnose(trace_of(launch)).findings if each.category is Category.FP64]
+    assert (found.ceiling_ns > 0) is gains
+    assert ("some of it maybe for the same numbers" in found.explanation) is not gains
+
+
 @pytest.mark.parametrize(
     ("share", "converting", "loud"), [(0.29, 60.0, False), (0.3, 60.0, True), (0.3, 59.0, False)]
 )
