@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from parsers.model import Trace
+import numpy as np
+
+from parsers.model import BOOL, Trace
 from parsers.model.names.calls import Call, call_of
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.intervals import intersect, length, union
+from rules.analysis.arithmetic.intervals import intersect, length, measure, union
 from rules.analysis.idle.attribution import TOUCHES_PAGES
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.host_language import host_code
@@ -63,7 +65,8 @@ How it decides
 
     Where nothing repeats and half of the waiting lies in calls that take at least 1 ms because they are made for the
     first time (a stream or context is created, code is loaded, a kernel is launched), it is start-up, not a fault.
-    Where no steps were found and one wait is nearly all of it, it says so, and nothing tells that it comes again.
+    Where no steps were found and one wait is nearly all of it, or all but such calls, it says so, and nothing tells
+    that it comes again.
 
 What to try
     Move the work off the critical path: into a thread or process that prepares the next step, after the launches of
@@ -86,7 +89,8 @@ When it is wrong
         locked = locked_out(waiting)
         compiling = sum(each.ns for each in waiting.blames if is_compilation(each.culprit))
         starts = analysis.steps_in_window < 2 and _made_first(waiting) >= MAJORITY * waiting.worst_ns
-        once = not analysis.steps_in_window and waiting.longest_ns >= NEARLY_ALL * waiting.worst_ns
+        at_first = _in_first_calls(waiting)
+        once = not analysis.steps_in_window and _is_one_wait(waiting, at_first)
         recompiles = analysis.steps_in_window > 1 and compiling >= MAJORITY * waiting.worst_ns
         yield idle_finding(
             self,
@@ -103,7 +107,7 @@ When it is wrong
             + locked.text
             + (plans.text if plans else "")
             + (_RECOMPILES if recompiles else "")
-            + (_AT_FIRST if starts else _MAY_NOT_COME_AGAIN if once else ""),
+            + (_AT_FIRST if starts else _may_not_come_again(waiting, at_first) if once else ""),
             remedy=few_lengths(plans.is_of_attention)
             if plans
             else PROCESSES_FOR_THREADS
@@ -130,6 +134,34 @@ def _made_first(waiting: IdleTime) -> int:
     """How much of it lies in calls that create or load something because it is the first time, in ns."""
     events, calls = waiting.analysis.trace.events, slow_first_calls(waiting.analysis.trace)
     return length(intersect(waiting.intervals, union(*events.spans(calls))))
+
+
+def _in_first_calls(waiting: IdleTime) -> BOOL:
+    """Which of its intervals lie, for the most part, in such calls."""
+    events, calls = waiting.analysis.trace.events, slow_first_calls(waiting.analysis.trace)
+    spent = measure(union(*events.spans(calls)), *waiting.intervals)
+    return np.asarray(spent >= MAJORITY * (waiting.intervals[1] - waiting.intervals[0]))
+
+
+def _is_one_wait(waiting: IdleTime, at_first: BOOL) -> bool:
+    """Whether nearly all of it, but for what lies in calls that are slow the first time, is one wait."""
+    took = (waiting.intervals[1] - waiting.intervals[0])[~at_first]
+    return bool(len(took) and took.max() >= NEARLY_ALL * took.sum()) and waiting.longest_ns >= (
+        NEARLY_ALL * (waiting.worst_ns - _ns_of(waiting, at_first))
+    )
+
+
+def _may_not_come_again(waiting: IdleTime, at_first: BOOL) -> str:
+    if not (first := _ns_of(waiting, at_first)):
+        return " It is one wait, and no other in this recording is like it: it may not come again."
+    return (
+        f" Of this, {duration(first)} passes in calls that take long because it is the first time, and the rest is one "
+        "wait: neither may come again."
+    )
+
+
+def _ns_of(waiting: IdleTime, chosen: BOOL) -> int:
+    return int((waiting.intervals[1] - waiting.intervals[0])[chosen].sum())
 
 
 def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
@@ -212,7 +244,6 @@ _COMPILE = for_python(
 _AT_FIRST = (
     " They create or load something because it is the first time, and nothing in this recording repeats."
 )
-_MAY_NOT_COME_AGAIN = " It is one wait, and no other in this recording is like it: it may not come again."
 _WARM_UP = """for _ in range(3):
     step()                    # creates contexts, loads code and asks for memory
 torch.cuda.synchronize()

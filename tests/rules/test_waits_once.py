@@ -11,6 +11,7 @@ from tests.rules.builder import TinyTrace, found, steps
 # The cases lie on either side of these.
 NEARLY_ALL = 0.9  # of the waiting
 HIGH, LOW = 0.15, 0.01  # of the time
+LONG_CALL_US = 1_000.0
 
 
 def waiting(*waits_us: float, work_us: float = 20.0, kernels: int = 120) -> TinyTrace:
@@ -61,3 +62,26 @@ def test_a_wait_of_every_step_is_none_that_comes_once() -> None:
     )
     assert "once" not in finding.title
     assert finding.severity is Severity.HIGH
+
+
+@pytest.mark.parametrize(("launched_before", "once"), [(False, True), (True, False)])
+def test_beside_a_call_that_is_slow_the_first_time_one_wait_is_one(launched_before: bool, once: bool) -> None:
+    """One launch takes long, of a kernel that ran before or not, and later the CPU launches nothing for a while."""
+    trace = TinyTrace()
+    at, slow_us = 100.0, LONG_CALL_US * 1.5
+    for wait in (0.0, 3_000.0):
+        for number in range(120):
+            trace.operation(at, at + 20, f"kernel_{number % 7}", at - 15)
+            at += 20
+        at += wait
+        if not wait:
+            name = "kernel_0" if launched_before else "another_kernel"
+            trace.operation(at + slow_us + 4, at + slow_us + 24, name, at + 2, launch_us=slow_us)
+            at += slow_us + 24
+    for _ in range(120):
+        trace.operation(at, at + 20, "kernel_0", at - 15)
+        at += 20
+    finding = found(trace.build(), Category.HOST_BOUND)
+    assert ("waits once for" in finding.title) is once
+    assert ("neither may come again" in finding.explanation) is once
+    assert finding.severity is (Severity.MEDIUM if once else Severity.HIGH)
