@@ -35,6 +35,7 @@ MAX_NAME_LENGTH = 26  # in the title
 MIN_BUSY = 0.01  # of the time: what takes less says nothing about it
 MIN_SILENCE = 0.2
 MIN_PROFILER = 0.03  # of the time
+MANY_CALLS = 5  # of an operator: of fewer, the first may simply be the large one
 LONG_PRODUCT_NS = 100_000  # on average
 FEW_OPERATORS, SHORT_NS = 20, 1_000_000  # so few in so short a time are a single call
 MIN_OF_A_CORE = 1e9  # operations a second: a single core of any kind multiplies matrices faster
@@ -87,7 +88,8 @@ How it decides
     of them. Anything with at least {percent(MIN_NAMED)} of that time is named, and next to regions also operators
     and the user's own functions; so is time in which nothing recorded runs, if that is {percent(MIN_SILENCE)} of
     the time. From {percent(MAJORITY)} on the first sentence says so, where nothing else is long. Calls to the driver
-    are named as well. With shapes, it reports how fast matrices are multiplied. If what was recorded takes less than
+    are named as well; so is an operator's first call if it takes {percent(MIN_SILENCE)} of the time and
+    {percent(NEARLY_ALL)} of that of more than {MANY_CALLS} calls. With shapes, it reports how fast matrices are multiplied. If what was recorded takes less than
     {percent(MIN_BUSY)} of the time, recording the GPU as well comes first. TensorFlow's timelines draw operators that
     run at once in rows, which are no threads: of these, each operator's share of the time of all is told.
 
@@ -156,6 +158,7 @@ When it is wrong
             account=_account(trace, longest, time.busy_ns, analysis.window_ns)
             + _of_the_others(time, kind)
             + _of_calls(time)
+            + (_of_a_first_call(time, longest) if kind is CulpritKind.OPERATOR else "")
             + (_of_products(time) if computes else "")
             + _of_own_lines(analysis, time)
             + _silence(time.activity, time.window)[-1]
@@ -265,6 +268,28 @@ def _of_products(time: CpuTime) -> str:
         f" {products.calls:,} matrix products take {duration(products.ns / products.calls)} each on average, at "
         f"{three_digits(rate)} GFLOP/s."
     )
+
+
+def _of_a_first_call(time: CpuTime, longest: Shares) -> str:
+    """That an operator's first call takes nearly all the time of its calls, a sentence; empty where none does."""
+    trace = time.trace
+    operators = time.activity.of_kind(EventKind.CPU_OP)
+    for event, _ in longest:
+        calls = operators[trace.events.name[operators] == trace.events.name[event]]
+        took = trace.events.duration[calls]
+        first = int(np.argmin(trace.events.start[calls])) if len(calls) else 0
+        alone, others = (int(took[first]), int(took.sum() - took[first])) if len(calls) else (0, 0)
+        if (
+            len(calls) > MANY_CALLS
+            and alone >= NEARLY_ALL * (alone + others)
+            and alone >= MIN_SILENCE * time.window_ns
+        ):
+            return (
+                f" The first of {len(calls):,} calls of {_name(trace, event)} takes {duration(alone)}, all others "
+                f"together {duration(others)}: it probably starts something, a GPU for example, and does not come "
+                "again."
+            )
+    return ""
 
 
 def _are_held_up(products: Products) -> bool:
