@@ -151,6 +151,25 @@ def test_operators_that_a_gpu_runs_show_that_it_worked(operator: str, said: str)
     assert verdict(Analysis(built), diagnose(built)).startswith(said)
 
 
+@pytest.mark.parametrize(
+    ("region", "said"),
+    [
+        ("ExecutionContext::execute", "A GPU worked, and only the CPU was recorded"),
+        ("Session::execute", "No GPU activity was recorded, only the CPU's"),
+    ],
+)
+def test_a_library_that_computes_on_gpus_alone_shows_that_one_worked(region: str, said: str) -> None:
+    trace = TinyTrace()
+    for number in range(40):
+        trace.region(100 * number, 100 * number + 50, region)
+        trace.region(100 * number + 50, 100 * (number + 1), "post_processing")
+    finding = told(trace)
+    assert finding.title.startswith(said)
+    assert any("check whether model and tensors are there" in each for each in finding.advice) is (
+        "No GPU" in said
+    )
+
+
 @pytest.mark.parametrize(("operator", "of_pytorch"), [("aten::mm", True), ("MatMul", False)])
 def test_only_pytorch_is_advised_by_its_own_switches(operator: str, of_pytorch: bool) -> None:
     trace = TinyTrace()

@@ -35,6 +35,7 @@ from rules.analysis.cpu.interruptions import (
     too_long,
 )
 from rules.analysis.idle.threads import ThreadActivity
+from rules.analysis.names.software import runs_on_gpus_alone
 from rules.analysis.names.waits import waits_for_a_lock
 from rules.analysis.recording.completeness import is_cut
 from rules.analysis.recording.recording_costs import FRAME_ALONE_NS, MAX_SHARE_ALONE, WRITING_ALONE_NS
@@ -99,8 +100,8 @@ class CpuTime:
 
     @cached_property
     def starts_gpu_work(self) -> bool:
-        """Whether operators, or calls to the driver, show that a GPU worked, which was not recorded."""
-        if len(self.activity.of_kind(EventKind.API)):
+        """Whether operators, calls to the driver, or a library show that a GPU worked, which was not recorded."""
+        if len(self.activity.of_kind(EventKind.API)) or runs_on_gpus_alone(self.trace):
             return True
         names = distinct_values(self.trace.events.name[self._operators]).tolist()
         return bool(self.trace.quality.operators_of_an_unrecorded_gpu) or any(

@@ -50,6 +50,7 @@ _ANY = regex("|".join(f"(?P<s{number}>{pattern})" for number, (_, pattern) in en
 # found several times as fast
 _MAYBE = regex("|".join(re.sub(r"\\b|\^", "", pattern) for _, pattern in _SIGNS))
 _RUNTIMES = {"CUDA": regex(r"cu(da)?[A-Z]\w+\Z"), "HIP": regex(r"hip[A-Z]\w+\Z")}
+_ON_GPUS_ALONE = frozenset({"TensorRT-LLM", "TensorRT", "CuPy", "RAPIDS"})
 _ENGINES = frozenset({"SGLang", "vLLM", "TensorRT-LLM"})
 _FRAMEWORKS = frozenset(name for name, _ in _SIGNS) - {"MPI"}
 _COMPILED = regex(r"CompiledFxGraph|Torch-Compiled Region|^triton_(poi|red|per)_fused|inductor[/\\]|^jit_")
@@ -81,6 +82,11 @@ def _sign_of(name: str) -> str:
 def is_serving_engine(trace: Trace) -> bool:
     """Whether a serving engine ran, which takes nearly all of the GPU's memory when it starts, and records itself."""
     return bool(_ENGINES & set(software_of(trace)))
+
+
+def runs_on_gpus_alone(trace: Trace) -> bool:
+    """Whether the program uses a library that computes on nothing but a GPU, whether or not a GPU was recorded."""
+    return bool(_ON_GPUS_ALONE & set(software_of(trace)))
 
 
 @derived
