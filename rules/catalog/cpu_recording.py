@@ -89,9 +89,9 @@ How it decides
     and the user's own functions; so is time in which nothing recorded runs, if that is {percent(MIN_SILENCE)} of
     the time. From {percent(MAJORITY)} on the first sentence says so, where nothing else is long. Calls to the driver
     are named as well; so is an operator's first call if it takes {percent(MIN_SILENCE)} of the time and
-    {percent(NEARLY_ALL)} of that of more than {MANY_CALLS} calls. With shapes, it reports how fast matrices are multiplied. If what was recorded takes less than
-    {percent(MIN_BUSY)} of the time, recording the GPU as well comes first. TensorFlow's timelines draw operators that
-    run at once in rows, which are no threads: of these, each operator's share of the time of all is told.
+    {percent(NEARLY_ALL)} of that of more than {MANY_CALLS} calls. With shapes, it reports how fast matrices are
+    multiplied. If what was recorded takes less than {percent(MIN_BUSY)} of the time, recording the GPU as well comes
+    first. TensorFlow's timelines draw operators that run at once in rows, which are no threads: of these, each operator's share of the time of all is told.
 
 What to try
     Use all cores, a shorter number format and torch.compile; or fewer threads, if slow products have hardly anything
