@@ -91,7 +91,8 @@ How it decides
     are named as well; so is an operator's first call if it takes {percent(MIN_SILENCE)} of the time and
     {percent(NEARLY_ALL)} of that of more than {MANY_CALLS} calls. With shapes, it reports how fast matrices are
     multiplied. If what was recorded takes less than {percent(MIN_BUSY)} of the time, recording the GPU as well comes
-    first. TensorFlow's timelines draw operators that run at once in rows, which are no threads: of these, each operator's share of the time of all is told.
+    first. TensorFlow's timelines draw operators that run at once in rows, which are no threads: of these, each
+    operator's share of the time of all is told.
 
 What to try
     Use all cores, a shorter number format and torch.compile; or fewer threads, if slow products have hardly anything

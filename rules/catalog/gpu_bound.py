@@ -198,7 +198,12 @@ def _takes_doubles(analysis: Analysis, device: int, kernels: I64) -> str:
     """That this kernel takes 64-bit numbers on a GPU with few units for them; empty where nothing says so."""
     trace = analysis.trace
     longest, compute = _longest(trace, kernels), trace.devices[device].compute_capability
-    if longest < 0 or not has_few_units(compute) or is_amd(trace) or not _DOUBLE.search(trace.strings[longest]):
+    if (
+        longest < 0
+        or not has_few_units(compute)
+        or is_amd(trace)
+        or not _DOUBLE.search(trace.strings[longest])
+    ):
         return ""
     return (
         f"{shortened(kernel_name(trace.strings[longest]))} takes numbers of type double, and this GPU has at most "

@@ -223,7 +223,8 @@ class Replay:
                 return 0.0, 0.0
             overlay.present &= after.present & (after.duration >= before.duration)
         gone = before.duration * (before.present & ~overlay.present)
-        saved = self.scale * float(np.bincount(self.device.device, gone).max(initial=0.0)) / before.steps
+        # summed over all GPUs: which of them the others wait for changes from step to step
+        saved = self.scale * float(gone.sum()) / before.steps
         return self._gpu_work_of(overlay), self.usual_ns - saved
 
     def _gpu_work_of(self, overlay: Overlay) -> float:

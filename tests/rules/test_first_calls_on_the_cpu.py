@@ -13,7 +13,9 @@ MIN_SILENCE = 0.2  # of the recorded time
 MANY_CALLS = 5
 
 
-def explanation(first_us: float, other_us: float, calls: int, rest_us: float, *, is_first: bool = True) -> str:
+def explanation(
+    first_us: float, other_us: float, calls: int, rest_us: float, *, is_first: bool = True
+) -> str:
     trace = TinyTrace()
     at = 0.0
     for number in range(calls):
@@ -22,9 +24,7 @@ def explanation(first_us: float, other_us: float, calls: int, rest_us: float, *,
         at += took
         trace.op(at, at + rest_us / calls, "aten::normal_")
         at += rest_us / calls
-    return next(
-        each.explanation for each in diagnose(trace.build()).findings if each.rule == "cpu-recording"
-    )
+    return next(each.explanation for each in diagnose(trace.build()).findings if each.rule == "cpu-recording")
 
 
 @pytest.mark.parametrize(
