@@ -60,7 +60,7 @@ def unread_rows(analysis: Analysis, replay: Replay) -> UnreadRows:
                 operators.append(called[places])
                 read.append(np.full(len(places), part))
                 weights.append(np.zeros(len(places)))
-                weights[-1][0] = _reading_ns(analysis.trace, replay, int(called[places[0]]))
+                weights[-1][0] = reading_weights_ns(analysis.trace, replay, called[places[:1]])[0]
     return UnreadRows(np.concatenate(operators), np.concatenate(read), np.concatenate(weights))
 
 
@@ -76,17 +76,29 @@ def _costly_products(analysis: Analysis, replay: Replay) -> I64:
     return found[found >= 0]
 
 
-def _reading_ns(trace: Trace, replay: Replay, product: int) -> float:
+def reading_weights_ns(trace: Trace, replay: Replay, operators: I64) -> F64:
+    """How long each product with a matrix of weights takes to read these; 0 for other operators, or where unknown."""
     gpu = trace.devices[int(replay.device.device[0])]
     peaks = peaks_of(gpu.name)
     bandwidth = gpu.memory_bandwidth or (peaks.bandwidth if peaks else 0.0)
-    dims, types = (
-        trace.text_attribute(each, product) for each in (Attribute.INPUT_DIMS, Attribute.INPUT_TYPES)
+    found = np.zeros(len(operators))
+    mine = (
+        np.flatnonzero(named(trace, operators, _PRODUCTS.__contains__))
+        if bandwidth
+        else np.empty(0, np.int64)
     )
-    inputs = inputs_of(dims, types, ASSUMED_SIZE)
-    if inputs is None or not bandwidth:
-        return 0.0
-    return inputs.bytes_at(_PRODUCTS[trace.name(product)] + 1) / (NORMAL_SHARE * bandwidth) * 1e9
+    dims, types = (
+        trace.attribute(each, operators[mine], -1) for each in (Attribute.INPUT_DIMS, Attribute.INPUT_TYPES)
+    )
+    keys = list(zip(trace.events.name[operators[mine]].tolist(), dims.tolist(), types.tolist(), strict=True))
+    read = {}
+    for name, shape, kind in set(keys):
+        sizes, of_type = (trace.strings[each] if each >= 0 else "" for each in (shape, kind))
+        inputs = inputs_of(sizes, of_type, ASSUMED_SIZE)
+        size = inputs.bytes_at(_PRODUCTS[trace.strings[name]] + 1) if inputs else 0
+        read[name, shape, kind] = size / (NORMAL_SHARE * bandwidth) * 1e9
+    found[mine] = [read[each] for each in keys]
+    return found
 
 
 def _of_thread(analysis: Analysis, called: I64, costly: I64) -> Iterator[tuple[I64, float]]:

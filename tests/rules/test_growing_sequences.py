@@ -1,0 +1,99 @@
+"""Text that is generated without keeping keys and values, and what looks like it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from rules.fixes.catalog.keep_keys_and_values import KeepKeysAndValues
+from rules.fixes.forms.growing_sequences import MIN_PASSES, MIN_POSITIONS
+from tests.rules.test_written_forms import PRODUCT, Called, Program
+
+FLASH = "void pytorch_flash::flash_fwd_kernel"
+
+
+def a_pass(positions: int, keys: int = 0, us: float = 100.0, head: float = 0.0) -> list[Called]:
+    """A layer over two sequences, and a product of their last positions."""
+    rows, query = [2, positions, 64], [2, 4, positions, 16]
+    read = [2, 4, keys or positions, 16]
+    return [
+        Called("aten::linear", (rows, [192, 64], []), us, PRODUCT),
+        Called("aten::scaled_dot_product_attention", (query, read, read, [], [], [], []), us, FLASH),
+        Called("aten::gelu", (rows, []), us),
+        Called("aten::linear", ([2, 1, 64], [8000, 64], []), head, PRODUCT),
+    ]
+
+
+def written_out(positions: int) -> list[Called]:
+    """The same with a softmax of its own, and one sequence after the other."""
+    scores = [2, 4, positions, positions]
+    return [
+        Called("aten::addmm", ([192], [2 * positions, 64], [64, 192], [], []), 100, PRODUCT),
+        Called("aten::softmax", (scores, [], []), 100),
+        Called("aten::matmul", (scores, [2, 4, positions, 16]), 100, PRODUCT),
+    ]
+
+
+def passes(first: int = 100, count: int = 6, by: int = 1, **values: Any) -> list[Called]:
+    return [each for at in range(count) for each in a_pass(first + by * at, **values)]
+
+
+def is_found(called: Sequence[Called]) -> bool:
+    return KeepKeysAndValues.id in Program(called).promises()
+
+
+@pytest.mark.parametrize(
+    ("called", "found"),
+    [
+        (passes(), True),
+        ([each for at in range(6) for each in written_out(100 + at)], True),
+        (passes(count=MIN_PASSES), True),
+        (passes(count=MIN_PASSES - 1), False),
+        (passes(MIN_POSITIONS), True),
+        (passes(MIN_POSITIONS - 1, count=MIN_PASSES), False),
+        (passes(by=0), False),
+        (passes(by=2), False),
+        (passes(by=-1), False),
+        ([each for at in range(6) for each in a_pass(1, keys=100 + at)], False),
+        ([*passes(), Called("MmBackward0", us=30, number=3, backward=True)], False),
+        (passes(us=3.0, count=MIN_PASSES, head=300.0), False),
+    ],
+    ids=[
+        "attention in one call",
+        "attention by products",
+        "as many passes as needed",
+        "a pass less",
+        "as many positions as needed",
+        "a position less",
+        "the same text again",
+        "two tokens more",
+        "shorter and shorter",
+        "kept keys",
+        "gradients",
+        "a small part of the GPU's time",
+    ],
+)
+def test_all_tokens_so_far_are_computed_again(called: Sequence[Called], found: bool) -> None:
+    assert is_found(called) is found
+
+
+def test_the_first_pass_and_what_works_on_the_new_token_stay() -> None:
+    """Two products of 200 us, and six passes of three operators, of which five need a hundredth, at least 4 us."""
+    called = passes(us=400.0)
+    step, first, left = 400.0 + 18 * 400.0, 3 * 400.0, 400.0
+    made = Program(called).promises()[KeepKeysAndValues.id]
+    assert made.expected == pytest.approx(step / (left + first + 15 * 4.0), rel=0.05)
+    assert made.low < made.expected < made.high
+
+
+def test_a_product_takes_as_long_as_its_weights() -> None:
+    """8000 x 30000 weights of a byte take 143 us at half of the bandwidth of an H100."""
+    several = [
+        Called("aten::linear", ([2, each, 30000], [8000, 30000], []), 400, PRODUCT)
+        for each in range(100, 106)
+    ]
+    called = [one for place, each in enumerate(several) for one in (each, *a_pass(100 + place)[1:])]
+    with_weights = Program(called).promises()[KeepKeysAndValues.id]
+    assert with_weights.expected < 0.8 * Program(passes(us=400.0)).promises()[KeepKeysAndValues.id].expected
