@@ -140,7 +140,9 @@ When it is wrong
             unknown = "What the GPU ran, and for how long."
         else:
             between, at_once, _ = _silence(time.activity, time.window)
-            silent = f"{percent(between)} between operators" + (", most of it at once" if at_once else "")
+            silent = f"{percent(between)} between operators" + (
+                ", most of it in one stretch" if at_once else ""
+            )
             amount = _largest(trace, longest, analysis)
             headline = Headline(
                 "No GPU activity was recorded, only the CPU's",

@@ -11,11 +11,11 @@ from parsers.model.catalogs import load_all
 from parsers.model.late import dataclass, regex
 from parsers.model.units import duration, parse_duration, parse_size, size, three_digits
 
-_PLAIN_WORDS = regex(r"[A-Za-z][a-z]*(?: [A-Za-z][a-z]*)*")
+_PLAIN_WORDS = regex(r"[A-Za-z][a-z]*(?: [A-Za-z][a-z]*)*|\d[\d.,]*")
 
 
 def quoted(name: str) -> str:
-    """A recorded name inside a sentence: in quotes where it would be read as a word of it, such as “data”."""
+    """A recorded name inside a sentence: in quotes where it would be read as a word or number of it, such as “data”."""
     name = name.strip()
     return f"“{name}”" if _PLAIN_WORDS.fullmatch(name) else name
 

@@ -22,7 +22,7 @@ from rules.findings.base import Category, Finding, Severity
 from rules.losses.flight_recorders import of_flight_recorders
 from rules.memory.summary import memory_of
 from rules.replay.replay import WITHOUT_TIMES
-from rules.terms import MAJORITY
+from rules.terms import MAJORITY, quoted
 from rules.wording.compilations import of_compiler_log
 from rules.wording.memory import peak_sentence
 from rules.wording.words import Headline, listed, of_every_step, shortened, without_times
@@ -228,7 +228,7 @@ def _of_plain_ranges(trace: Trace) -> str:
     waits = " (Horovod waits for the last rank)" if longest.name.startswith("NEGOTIATE_") else ""
     return (
         f"No GPU activity was recorded, only ranges: the busiest thread spends {percent(longest.share)} of the time in "
-        f"{shortened(longest.name)}{like}{waits}"
+        f"{quoted(shortened(longest.name))}{like}{waits}"
     )
 
 

@@ -95,7 +95,7 @@ def test_one_long_wait_between_operators_is_no_loop(idle_us: int, at_once: bool)
         begin = number * 200 + (idle_us if number else 0)
         trace.op(begin, begin + 100, f"aten::op{number}")
     said = told(trace)
-    assert ("between operators, most of it at once" in said.title) is at_once
+    assert ("between operators, most of it in one stretch" in said.title) is at_once
     assert said.advice[0].startswith("Replace loops") is not at_once
 
 

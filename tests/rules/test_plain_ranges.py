@@ -28,7 +28,7 @@ def test_the_range_is_told_in_which_the_busiest_thread_is_longest(tmp_path: Path
     other = [("idle", 8, 0, 10), ("mark", 8, 12, 12)]
     busy = [("loop", 7, 0, 100), ("read", 7, 10, 40), ("read", 7, 50, 80), ("write", 7, 80, 90)]
     assert said(tmp_path, *other, *busy) == (
-        "No GPU activity was recorded, only ranges: the busiest thread spends 60 % of the time in read"
+        "No GPU activity was recorded, only ranges: the busiest thread spends 60 % of the time in “read”"
     )
 
 
@@ -38,7 +38,7 @@ def test_ranges_that_take_hardly_any_of_the_time_are_not_told(
 ) -> None:
     text = said(tmp_path, ("tick", 7, 0, 1), ("tick", 7, 100 - length + 1, 100))
     assert text.startswith("No GPU activity was recorded")
-    assert ("in tick" in text) is told
+    assert ("in “tick”" in text) is told
 
 
 def test_beside_anything_that_is_recognised_ranges_are_not_all(tmp_path: Path) -> None:
@@ -50,6 +50,7 @@ def test_beside_anything_that_is_recognised_ranges_are_not_all(tmp_path: Path) -
     [
         (("attend_0", "attend_1", "attend_2", "feed"), "90 % of the time in attend_0 and 2 like it"),
         (("attend_a", "attend_b", "attend_c", "feed"), "30 % of the time in attend_a"),
+        (("1", "2", "3", "feed"), "90 % of the time in “1” and 2 like it"),
     ],
 )
 def test_names_that_differ_in_their_numbers_alone_are_told_together(
@@ -69,7 +70,7 @@ def test_a_thread_of_ray_that_waits_is_not_the_busiest_and_tasks_are_told_by_nam
     driver = [("ray.wait", 7, 0, 100)]
     worker = [("worker_idle", 8, 0, 40), ("evaluate", 8, 40, 90), ("task:execute", 8, 41, 89)]
     assert said(tmp_path, *driver, *worker) == (
-        "No GPU activity was recorded, only ranges: the busiest thread spends 50 % of the time in evaluate"
+        "No GPU activity was recorded, only ranges: the busiest thread spends 50 % of the time in “evaluate”"
     )
 
 
