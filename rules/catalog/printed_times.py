@@ -15,6 +15,7 @@ from rules.analysis.beside.printed_totals import (
     CODE,
     LINE,
     LOADER,
+    NEXT_BATCH,
     Awaited,
     OwnCode,
     Spent,
@@ -22,6 +23,7 @@ from rules.analysis.beside.printed_totals import (
     holding,
     importing,
     loading,
+    loading_in_python,
     own_code,
     printed_totals,
 )
@@ -37,7 +39,7 @@ MAX_NAME = 40  # characters
 MAX_FIRST_CALLS = 2  # of a kind: a call that is made once or twice in a run belongs to its start or its end
 _LOADS = regex(
     r"waiting for data$|dataloader_next|val_next|get_train_batch|fetch_next_train_batch|DataLoader\w*\.__next__"
-    r"|_next_data\b|enumerate\(DataLoader\)"
+    r"|_next_data\b|\bdataloader\.py:|enumerate\(DataLoader\)"
 )
 # of a step: such a range's own time is Python between operators, or the wait for the thread of the backward pass
 _PHASE = regex(
@@ -136,7 +138,8 @@ When it is wrong
         first = _first(main, spent)
         imports = importing(analysis.trace) if main.of is TimeOf.PROGRAM else 0.0
         around = _around(analysis.trace, main, first)
-        own = _own(analysis.trace, main, first)
+        loads = any(NEXT_BATCH.match(each.name) for each in around)
+        own = () if loads else _own(analysis.trace, main, first)
         yield self.finding(
             analysis,
             headline=Headline(
@@ -199,11 +202,10 @@ def _first(main: Spent, spent: tuple[Spent, ...]) -> Total:
 
 def _around(trace: Trace, main: Spent, first: Total) -> tuple[Total, ...]:
     """What holds much of the time with what it calls, the innermost first, where no row has as much itself."""
-    if main.of is TimeOf.PROGRAM:
-        return holding(trace) if first.share < MIN_LEADING and first.awaits is None else ()
-    loader = loading(trace) if main.of is TimeOf.CPU else None
+    loader = {TimeOf.CPU: loading, TimeOf.PROGRAM: loading_in_python}.get(main.of, lambda _: None)(trace)
     if loader is None or loader.share < max(MIN_LEADING, first.share):
-        return ()
+        holds = main.of is TimeOf.PROGRAM and first.share < MIN_LEADING and first.awaits is None
+        return holding(trace) if holds else ()
     own = next((row.share for row in main.rows if row.name == loader.name), 0.0)
     return (loader,) if own < NEARLY_ALL * loader.share else ()
 
@@ -343,6 +345,8 @@ def _named(name: str) -> str:
     """Without the folders of a function's file, or a kernel's declaration; PyTorch's DataLoader by who loads."""
     if _is_kernel(name):
         return kernel_name(name)
+    if NEXT_BATCH.match(name):
+        return "the DataLoader"
     if LOADER.match(name):
         return "the DataLoader" if "SingleProcess" in name else "the wait for the DataLoader's workers"
     found = _WITH_FILE.fullmatch(name)
@@ -388,7 +392,7 @@ def _advice(
         return ["Profile the program's work without its start: enable the profiler behind the imports."]
     if _leaves_out(main, first) and not around:
         return ["Print all rows, or the first ones sorted by their own time."]
-    if main.of is TimeOf.PROGRAM and first.awaits is not None:
+    if main.of is TimeOf.PROGRAM and first.awaits is not None and not around:
         return [_OF_WAITS[first.awaits]]
     if main.of is TimeOf.PROGRAM and first.reads_back:
         return [_READ_LATER]

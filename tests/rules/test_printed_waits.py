@@ -112,3 +112,46 @@ def test_code_without_a_name_is_not_told_first() -> None:
     assert title == "40 % of the program's time is in step (a.py:1)"
     assert f"50 % in {address}" in account
     assert told(profile((address, 5.0, 5.0)))[0].endswith(f"is in {address}")
+
+
+NEXT_BATCH = "__next__ (/env/lib/python3.11/site-packages/torch/utils/data/dataloader.py:701)"
+
+
+@pytest.mark.parametrize(
+    ("loads", "waits", "title", "advice"),
+    [
+        (
+            2.6,
+            2.5,
+            "26 % of the program's time is in the DataLoader, with what it calls",
+            "let more workers load",
+        ),
+        (
+            2.4,
+            2.5,
+            "The program waits for 25 % of its time, in _thread.lock.acquire",
+            "threads and processes",
+        ),
+        (
+            2.1,
+            1.5,
+            "21 % of the program's time is in the DataLoader, with what it calls",
+            "let more workers load",
+        ),
+        (
+            1.9,
+            1.5,
+            "The program waits for 15 % of its time, in _thread.lock.acquire",
+            "threads and processes",
+        ),
+    ],
+)
+def test_the_loader_is_told_where_it_takes_more_than_any_function_itself(
+    loads: float, waits: float, title: str, advice: str
+) -> None:
+    builder = TraceBuilder()
+    others = ((f"f{number} (a.py:{number})", 1.0, 1.0) for number in range(5))
+    builder.tables += [profile((NEXT_BATCH, 0.1, loads), ("_thread.lock.acquire", waits, waits), *others)]
+    (finding,) = diagnosis_of(Analysis(builder.build())).findings
+    assert str(finding.title) == title
+    assert advice in str(finding.remedy.advice[0])

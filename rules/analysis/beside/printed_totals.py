@@ -29,6 +29,9 @@ SAME_SUM = 0.02  # of it: one table printed in two orders, or with fewer rows
 WITH_CALLS = "With what it calls"
 LINE, CODE = "Line", "Code"
 LOADER = regex(r"enumerate\(DataLoader\)#")  # as torch.profiler names the next batch
+NEXT_BATCH = regex(
+    r"(?:__next__|_next_data) \(.*\btorch[/\\]utils[/\\]data[/\\]dataloader\.py:\d+\)$"
+)  # and Python's
 _IMPORTS = regex(r"_find_and_load \(<frozen importlib\._bootstrap>")
 _WAITS = regex(
     r"(?:cuda|cu|hip)\w*Synchronize|(?:cuda|cu|hip)Memcpy\w*|(?:cuda|cu|hip)EventQuery|aten::item"
@@ -193,6 +196,24 @@ def holding(trace: Trace) -> tuple[Total, ...]:
             ]
             return tuple(sorted(found, key=lambda row: row.ns))
     return ()
+
+
+@derived
+def loading_in_python(trace: Trace) -> Total | None:
+    """PyTorch's DataLoader in a profile of Python, with what it calls; None where there is none."""
+    found = [
+        Total(str(name), time * _factor(table, table.totals[0]), time / table.totals[0].whole, float(calls))
+        for table in trace.tables
+        if table.totals and table.totals[0].whole
+        for name, time, calls in zip(
+            table.column("Function"),
+            table.column(WITH_CALLS),
+            table.column("Calls") or (0.0,) * len(table.rows),
+            strict=False,
+        )
+        if isinstance(time, float) and isinstance(calls, float) and NEXT_BATCH.match(str(name))
+    ]
+    return max(found, key=lambda row: row.share, default=None)
 
 
 @derived
