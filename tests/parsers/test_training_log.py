@@ -192,6 +192,14 @@ def test_the_bar_that_takes_longest_is_told_and_others_that_take_a_tenth_of_it(
     )
 
 
+def test_a_bar_of_loading_weights_has_a_name(tmp_path: Path) -> None:
+    line = "\rLoading safetensors checkpoint shards: {0:>3}% Completed | {0}/17 [00:42<11:23, 2.00s/it]"
+    (table,) = opened(tmp_path, "".join(line.format(step) for step in range(1, 18))).tables
+    assert table.title == (
+        "Progress bar 'Loading safetensors checkpoint shards' of 17 iterations: one takes 2.00 s (median, smoothed)"
+    )
+
+
 def test_a_bar_that_states_its_losses_is_one_bar(tmp_path: Path) -> None:
     """Beside one of checking, which has fewer updates, but the same words in each of them."""
     checks = "".join(

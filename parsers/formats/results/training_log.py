@@ -99,6 +99,7 @@ _BARS = (
         rf"\bProgress on:[^\n]{{0,80}}?(?P<step>{_NUMBER}[kM]?)(?:it)?/(?P<all>{_NUMBER}[kM]?)(?:it)? rate:{_PACE} "
     ),
 )
+_BAR = regex(r"%(?: Completed )?\|")  # vLLM's says so while it loads weights
 _THOUSANDS = {"k": 1e3, "M": 1e6}
 _MAX_BEFORE_BAR = 160  # characters in which its name stands
 _STAMPED = regex(  # a line of a logger that counts iterations and states no time of them but its own
@@ -129,7 +130,7 @@ class TrainingLog(Parser):
     files = "logs with the time of each iteration: timm, torchvision, detectron2, Megatron, tqdm and others"
     suffixes = (".log", ".txt", ".out")
     priority = 66
-    version = 9
+    version = 10
 
     def recognises(self, source: Source) -> bool:
         texts = [each.decode("utf-8", "replace") for each in source.printed]
@@ -178,7 +179,8 @@ def _s_of(update: re.Match[str]) -> float:
 def _name_of_bar(update: re.Match[str]) -> str:
     """ "train" of "train 3 loss=0.41:  10%|# | 310/3104 [": numbers are other ones in each epoch, or in each update."""
     before = update.string[max(update.start() - _MAX_BEFORE_BAR, 0) : update.start()]
-    name = re.split(r"[\r\n\]]", before)[-1].rpartition("%|")[0].rpartition(":")[0]
+    *_, name, _ = ["", *_BAR.split(re.split(r"[\r\n\]]", before)[-1])]
+    name = name.rpartition(":")[0]
     return " ".join(each for each in name.split() if not _HAS_DIGIT.search(each))
 
 
