@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import field
@@ -90,6 +91,24 @@ class DatabaseRows:
             cells.setdefault("", len(cells))
         which = np.concatenate([np.empty(0, np.int64), *parts])
         return list(cells) or [""], self._fitted(which, cells.get("", 0))
+
+
+_COPIED = regex(r"\bsizeBytes\((\d{1,18})\)")
+
+
+def bytes_of_copies(database: Database, correlation: I64) -> I64:
+    """By the calls of rocprof's HIP table that asked for them, how much copies move; absent where that is not known."""
+    sizes: dict[int, int] = {}
+    table = database.table("HIP")
+    if table is not None and all(name in table for name in ("Index", "Name", "args")):
+        columns, calls = f"{quote('Index')}, {quote('args')}", quote(table.name)
+        with contextlib.suppress(sqlite3.Error):
+            for number, said in database.stream(
+                f"SELECT {columns} FROM {calls} WHERE {quote('Name')} LIKE 'hipMemcpy%'"
+            ):
+                if isinstance(number, int) and (found := _COPIED.search(str(said))) is not None:
+                    sizes[number] = int(found[1])
+    return np.array([sizes.get(number, ABSENT) for number in correlation.tolist()], np.int64)
 
 
 _NAMES_AT_ONCE = 500

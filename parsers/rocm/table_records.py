@@ -110,7 +110,10 @@ class TableRecords:
             where,
         )
 
-    def copies(self, rows: Rows, where: str, name: tuple[str, ...] = DIRECTION) -> None:
+    def copies(
+        self, rows: Rows, where: str, name: tuple[str, ...] = DIRECTION, asked_for: I64 | None = None
+    ) -> None:
+        """``asked_for``: bytes of each row by the call, for tables that state none themselves."""
         texts, which = rows.texts(*name)
         described = [direction_of(text.strip('"')) for text in texts]
         directions = np.array([direction.value for _, direction in described], np.int64)
@@ -126,7 +129,7 @@ class TableRecords:
                 np.full(rows.length, -1, np.int64),
                 EventKind.MEMCPY,
                 direction=directions[which],
-                bytes=rows.integers("size", "bytes"),
+                bytes=rows.integers("size", "bytes") if asked_for is None else asked_for,
             ),
             where,
         )

@@ -222,6 +222,26 @@ def test_a_database_of_rocprof_has_calls_copies_ranges_and_links(tmp_path: Path)
     assert trace.attribute(Attribute.COPY_KIND, copies).tolist() == [CopyKind.H2D.value]
 
 
+@pytest.mark.parametrize(
+    ("name", "said", "moved"),
+    [
+        ("hipMemcpy", "( dst(0x7f) src(0x7e) sizeBytes(4000) kind(1))", 4000),
+        ("hipMemcpy", "()", -1),
+        ("hipFree", "( sizeBytes(4000))", -1),
+    ],
+)
+def test_a_copy_has_the_size_that_its_call_asked_for(
+    name: str, said: str, moved: int, tmp_path: Path
+) -> None:
+    path = results_db(tmp_path / "results.db")
+    with sqlite3.connect(path) as connection:
+        connection.execute('UPDATE HIP SET "Name" = ?, args = ? WHERE "Index" = 4', (name, said))
+    connection.close()
+    trace = open_trace([path])
+    copies = np.flatnonzero(trace.events.kind == EventKind.MEMCPY)
+    assert trace.attribute(Attribute.BYTES, copies, -1).tolist() == [moved]
+
+
 def test_a_database_whose_calls_have_the_number_of_a_picture_as_process_links_them(tmp_path: Path) -> None:
     """rocprof numbers the rows of its picture in pid, and states the process of operations beside it."""
     path = results_db(tmp_path / "results.db")

@@ -101,7 +101,7 @@ class RocprofDatabase(Parser):
     files = "databases of rocprof"
     suffixes = (".db",)
     priority = 26
-    version = 5
+    version = 6
 
     def recognises(self, source: Source) -> bool:
         from parsers.sqlite.read_only import tables_of
@@ -111,7 +111,7 @@ class RocprofDatabase(Parser):
 
     def read(self, source: Source, progress: Progress) -> Trace:
         from parsers.files.unpacking_limit import require_memory
-        from parsers.rocm.columns import DatabaseRows
+        from parsers.rocm.columns import DatabaseRows, bytes_of_copies
         from parsers.rocm.table_records import TableRecords
         from parsers.rocm.timeline import Timeline
         from parsers.sqlite.recording import read_database
@@ -134,7 +134,9 @@ class RocprofDatabase(Parser):
                     if name in tables and "beginns" in tables[name]:
                         records.kernels(tables[name], name)
             if _COPIES in tables:
-                records.copies(tables[_COPIES], _COPIES, _NAME)
+                copies = tables[_COPIES]
+                asked_for = bytes_of_copies(database, copies.integers(*_CORRELATION))
+                records.copies(copies, _COPIES, _NAME, asked_for)
             for name, suffix in _CALLS.items():
                 if name in tables:
                     records.calls(tables[name], name, suffix, _NAME, ranges=name == "rocTX")
