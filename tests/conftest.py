@@ -100,8 +100,15 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_unconfigure() -> None:
-    """Remove the session's throw-away home."""
+    """Remove the session's throw-away home; at its end Python would look for garbage in all that was tested."""
     _session_home.cleanup()
+    gc.freeze()
+
+
+@pytest.fixture
+def only_new_garbage() -> None:
+    """``gc.collect`` looks through what the test makes: all that others keep would take a second or more."""
+    gc.freeze()
 
 
 _usual_limits = limits()

@@ -89,6 +89,7 @@ def test_an_archive_of_ranks_is_one_run_whatever_it_is_called(tmp_path: Path, fo
     assert found == {0, 1, 2, 3}
 
 
+@pytest.mark.usefixtures("only_new_garbage")
 def test_unpacked_files_vanish_with_the_trace(tmp_path: Path) -> None:
     path = tmp_path / "run.zip"
     path.write_bytes(zipped(FILES))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from parsers.model import Attribute, EventKind, LaneKind, Trace
+from tests.examples import one_of
 from tests.opened import opened
 
 
@@ -110,7 +111,7 @@ def test_kernels_without_process_numbers_belong_to_the_only_process(shared_data:
     assert {lane.process for lane in trace.lanes} == {0}
 
 
-@pytest.mark.parametrize("name", ["fp32_gemm", "sync_item", "resnet50_single", "launch_bound"])
+@pytest.mark.parametrize("name", one_of(2, ["fp32_gemm", "sync_item", "resnet50_single", "launch_bound"]))
 def test_two_recorders_of_one_program_agree_on_its_kernels(shared_data: Path, name: str) -> None:
     ours = opened(shared_data / "nsys" / f"{name}.sqlite")
     theirs = opened(shared_data / "torch" / f"{name}.pt.trace.json.gz")

@@ -122,7 +122,7 @@ def test_a_file_that_unpacks_without_end_stops_at_a_limit(
     assert list(temporary.iterdir()) == []
 
 
-@pytest.mark.usefixtures("low_limits")
+@pytest.mark.usefixtures("low_limits", "only_new_garbage")
 @pytest.mark.parametrize("packing", one_of(3, sorted(PACKINGS)))
 def test_a_database_that_unpacks_without_end_stops_at_a_limit(
     tmp_path: Path, temporary: Path, packing: str

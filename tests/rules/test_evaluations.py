@@ -13,6 +13,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import length
 from rules.analysis.stretches.evaluations import evaluations
 from rules.fixes.plan import make_plan
+from tests.examples import one_of
 from tests.opened import opened
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.test_fixes import plan_of_body, promised
@@ -191,7 +192,7 @@ def test_a_program_that_validates_often_says_so_first_and_promises_what_it_gave(
     assert "spread-slow-steps" not in promised(plan)
 
 
-@pytest.mark.parametrize("name", ["selfplay", "contrast", "pupil", "preferences"])
+@pytest.mark.parametrize("name", one_of(2, ["selfplay", "contrast", "pupil", "preferences"]))
 def test_actors_teachers_and_references_are_no_evaluation(name: str) -> None:
     trace = opened(FIXTURES / "programs" / f"{name}.pt.trace.json.gz")
     assert "evaluation-between-steps" not in {each.rule for each in diagnose(trace).findings}

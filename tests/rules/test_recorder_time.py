@@ -12,6 +12,7 @@ from rules.analysis.recording.recording_costs import MAX_OF_GAP
 from rules.findings.base import Category
 from rules.replay.recorder import ENOUGH_FRAMES, buffer_requests
 from rules.replay.replay import Replay, replay_of
+from tests.examples import one_of
 from tests.opened import diagnosed
 from tests.rules.builder import TinyTrace, steps
 
@@ -93,7 +94,7 @@ def test_what_the_recorder_wrote_down_of_its_own_work_is_none_of_the_programs(
     assert (replay.usual_ns < 0.65 * replay.recorded_ns) is of_recorder
 
 
-@pytest.mark.parametrize("recorder", ["pt.trace.json.gz", "sqlite"])
+@pytest.mark.parametrize("recorder", one_of(2, ["pt.trace.json.gz", "sqlite"]))
 def test_the_request_for_a_buffer_is_no_python_of_the_program(recorder: str, shared_data: Path) -> None:
     python = [
         each.share

@@ -14,6 +14,7 @@ import pytest
 
 from parsers import open_trace
 from rules import Diagnosis, diagnose
+from tests.examples import one_of
 from tests.opened import diagnosed
 
 YEAR_US = 365 * 24 * 3600 * 1_000_000
@@ -110,7 +111,7 @@ def tables(connection: sqlite3.Connection, column: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("name", ["allocator_thrash", "dataloader_starved", "decode_graph"])
+@pytest.mark.parametrize("name", one_of(3, ["allocator_thrash", "dataloader_starved", "decode_graph"]))
 def test_an_export_told_in_another_way_gets_the_same_diagnosis(
     fixtures: Path, tmp_path: Path, name: str
 ) -> None:

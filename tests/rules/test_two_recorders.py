@@ -11,6 +11,7 @@ from parsers.model import EventKind
 from rules.analysis.analysis import Analysis
 from rules.findings.base import Category, Severity
 from rules.fixes.plan import plan_of
+from tests.examples import one_of
 from tests.opened import analysed, diagnosed
 
 PROGRAMS = {
@@ -45,7 +46,7 @@ ASIDE = (Category.GPU_BOUND, Category.RECORDING_OVERHEAD)
 FORMATS = ("pt.trace.json.gz", "sqlite.gz")
 
 
-@pytest.fixture(params=sorted(PROGRAMS))
+@pytest.fixture(params=one_of(2, sorted(PROGRAMS)))
 def pair(request: pytest.FixtureRequest, fixtures: Path) -> tuple[str, list[Path]]:
     return request.param, [fixtures / "pairs" / f"{request.param}.{each}" for each in FORMATS]
 
@@ -131,7 +132,7 @@ def promises_alike(paths: list[Path]) -> bool:
 
 @pytest.mark.parametrize(
     "program",
-    [pytest.param(each, marks=pytest.mark.thorough if n % 3 else ()) for n, each in enumerate(SMALL)],
+    [pytest.param(each, marks=pytest.mark.thorough if n % 6 else ()) for n, each in enumerate(SMALL)],
 )
 def test_the_same_cause_comes_first_and_promises_as_much(program: str) -> None:
     assert promises_alike(SMALL[program]) is (program not in DIFFER)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 
-import pytest
 from pytestqt.qtbot import QtBot
 from shiboken6 import isValid
 
@@ -28,13 +26,6 @@ def open_and_close(qtbot: QtBot) -> None:
     close(window, qtbot)
 
 
-@pytest.fixture
-def frozen_objects() -> Iterator[None]:
-    yield
-    gc.unfreeze()
-
-
-@pytest.mark.usefixtures("frozen_objects")
 def test_windows_that_were_closed_leave_no_widget_and_no_object(qtbot: QtBot) -> None:
     app = viewer.app.application()
     stays = viewer.app.open_window()

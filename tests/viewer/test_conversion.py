@@ -61,25 +61,14 @@ RECORDINGS = sorted(
 
 
 # Many programs by the same recorders: of so many of these, `make test` converts one.
-ONE_OF = {
-    "programs": 32,
-    "variants": 15,
-    "pairs": 10,
-    "causes": 8,
-    "cpu": 9,
-    "nsys": 6,
-    "gloo": 2,
-    "rocm": 2,
-    "smi": 2,
-    "torch": 2,
-}
+ONE_OF = {"programs": 64, "variants": 30, "pairs": 30, "causes": 16, "cpu": 16, "nsys": 12, "torch": 4}
 
 
 @pytest.mark.parametrize(
     "pattern",
     [
         pytest.param(
-            each, marks=pytest.mark.thorough if number % ONE_OF.get(each.partition("/")[0], 1) else ()
+            each, marks=pytest.mark.thorough if number % ONE_OF.get(each.partition("/")[0], 2) else ()
         )
         for number, each in enumerate(RECORDINGS)
     ],

@@ -274,7 +274,7 @@ EXPECTED = [
 ]
 
 
-ONE_OF = 4  # of so many, `make test` reads one
+ONE_OF = 8  # of so many, `make test` reads one
 
 CHOSEN = [
     pytest.param(each, id=each.file, marks=pytest.mark.thorough if number % ONE_OF else ())

@@ -20,8 +20,8 @@ from viewer.cli import main
 from viewer.commands import diagnose
 from viewer.terminal import kept_answers
 
-SAMPLE = resources.path("samples") / "cpu_python.pt.trace.json.gz"
-OTHER = resources.path("samples") / "elementwise_chain.pt.trace.json.gz"
+SAMPLE = resources.path("samples") / "elementwise_chain.pt.trace.json.gz"  # the quickest that has a fix
+OTHER = resources.path("samples") / "pageable_copy.pt.trace.json.gz"
 
 
 @pytest.fixture

@@ -123,7 +123,7 @@ def test_a_question_that_costs_too_much_is_ended_and_the_next_one_is_answered(
     assert panel.answer.table.rows.frame.iloc[0, 0].startswith('["')
 
 
-@pytest.mark.usefixtures("answered_apart")
+@pytest.mark.usefixtures("answered_apart", "only_new_garbage")
 def test_the_process_that_answers_ends_with_the_recording(window: MainWindow, qtbot: QtBot) -> None:
     asked(window, qtbot, "SELECT 1")
     assert window.document.analysis is not None

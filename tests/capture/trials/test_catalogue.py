@@ -147,6 +147,7 @@ def test_no_collection_of_garbage_happens_even_where_the_script_starts_one() -> 
         assert left() is not None
     finally:
         changes.take_all_back()
+        gc.freeze()  # else collections look through all tests from then on
     assert gc.isenabled()
     assert left() is None, "what was left over is collected in the end"
 

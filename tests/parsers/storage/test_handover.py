@@ -25,7 +25,7 @@ RECORDINGS = (
 )
 
 
-@pytest.mark.parametrize("name", one_of(2, RECORDINGS))
+@pytest.mark.parametrize("name", one_of(3, RECORDINGS))
 def test_a_trace_comes_over_with_all_that_can_be_seen_of_it(
     fixtures: Path, tmp_path: Path, name: str
 ) -> None:
