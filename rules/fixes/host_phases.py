@@ -61,16 +61,18 @@ def own_work(replay: Replay, around: Surroundings) -> F64:
     """How much of the time before each call the CPU worked on something of its own (ns).
 
     Where that is a good part of it, the operators in between belong to it: they compute on the CPU. What they take on
-    the GPU instead is left out. A loop over short operators may be mostly the recorder's time, which is no work, nor is
-    what a gap was longer by chance.
+    the GPU instead is left out. So does all of a time in which nothing is launched for far too long, though operators
+    part it, as where a program makes a tensor of each item, unless it is mostly the recorder's time; that is no work,
+    nor is what a gap was longer by chance.
     """
     gap = replay.typical.gap
     silent = np.maximum(around.silent_ns - around.input_ns - (replay.recorded.gap - gap), 0.0)
     rest = np.maximum(gap - around.input_ns, 0.0)
     without = np.minimum(rest, np.maximum(replay.usual.gap - around.input_ns, 0.0))
     dense = (around.operators_ns >= MAJORITY * rest) & (rest >= TOO_LONG_FOR_LAUNCHING_NS)
-    short = (around.operators_ns >= MAJORITY * without) & (without >= TOO_LONG_FOR_LAUNCHING_NS)
-    own = np.where((silent >= MIN_SILENT * rest) | dense, rest, np.where(short, without, silent))
+    parted = (around.operators_ns >= MAJORITY * without) | (without >= MAJORITY * rest)
+    parted &= without >= TOO_LONG_FOR_LAUNCHING_NS
+    own = np.where((silent >= MIN_SILENT * rest) | dense, rest, np.where(parted, without, silent))
     own = np.where((gap >= LONG_NS) & (own >= LONG_NS), own, 0.0)
     return own * np.where(around.operators_ns > MIN_SILENT * own, 1 - LEFT_ON_GPU, 1.0)
 

@@ -385,15 +385,17 @@ def test_steps_that_take_ever_longer_are_no_steps_with_extra_work(grows: bool) -
     assert (found.severity is Severity.INFO) is grows
 
 
-@pytest.mark.parametrize(("each_us", "found"), [(3.0, True), (2.0, False)])
+@pytest.mark.parametrize(
+    ("each_us", "every_us", "found"), [(3.0, 10, True), (2.0, 10, False), (2.0, 13, True), (2.0, 11, False)]
+)
 def test_a_loop_over_short_operators_is_work_without_what_recording_them_took(
-    each_us: float, found: bool
+    each_us: float, every_us: int, found: bool
 ) -> None:
     """400 operators that launch nothing, every 10 us: of each interval, 5.5 us are the recorder's."""
 
     def body(trace: TinyTrace, _: int) -> None:
         for number in range(400):
-            trace.op(10 + number * 10, 10 + number * 10 + each_us, "aten::select")
-        trace.kernels(4020, 15, 20, 40)
+            trace.op(10 + number * every_us, 10 + number * every_us + each_us, "aten::select")
+        trace.kernels(20 + 400 * every_us, 15, 20, 40)
 
-    assert ("move-host-phase" in promised(plan_of_body(body, length=4650))) is found
+    assert ("move-host-phase" in promised(plan_of_body(body, length=650 + 400 * every_us))) is found
