@@ -28,7 +28,8 @@ _HOW_IT_READS = ", std::array<char"  # behind what it computes
 class Loop:
     """Host nodes ``first`` to ``last`` (exclusive): what the first ``body`` calls do, ``times`` times.
 
-    Loops of one ``kind`` make the same calls in a round, wherever their first round is thought to begin.
+    Loops of one ``kind`` make the same calls in a round, wherever their first round is thought to begin. Where rounds
+    differ, the first ``skipped`` calls are of rounds that did not do everything.
     """
 
     first: int
@@ -36,6 +37,7 @@ class Loop:
     body: int
     times: int
     kind: int
+    skipped: int = 0
 
 
 @derived

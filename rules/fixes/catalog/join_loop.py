@@ -35,6 +35,7 @@ from rules.fixes.loops.filled import filled, joined
 from rules.fixes.loops.item_loops import (
     by_stretch,
     item_loops,
+    later_rounds,
     missing_rounds,
     of_one_list,
     of_the_model,
@@ -78,7 +79,8 @@ When it applies
     previous one. So do iterations that begin by picking rows and end by finding the largest or smallest value.
     Iterations that wait for values only read them back if they make fewer than three calls for each wait: what
     computes a value, copies it and waits for it. Where a value that is read back says which of two elementwise
-    kernels follows, the iterations are the same.
+    kernels follows, the iterations are the same. So are those that read back within eight calls whether their item has
+    any rows, and skip the rest if not, as loops over the classes of boxes do.
 
 What is changed in the replay
     The CPU runs the body once. The GPU work of the other iterations remains, without the 1.5 us that each kernel
@@ -107,18 +109,10 @@ What makes it more or less
         lists = of_one_list(item_loops(analysis, replay))
         for loops in [part for each in lists for part in by_stretch(analysis, replay, each)]:
             reading = reading_their_results(analysis, replay, loops)
-            later = _later(replay, [*loops, *reading])
+            later = later_rounds(replay, [*loops, *reading])
             in_step = np.count_nonzero(later[replay.device.launch]) / max(replay.steps, 1) / len(replay.spans)
             if in_step >= MIN_LAUNCHES:
                 yield _proposal(analysis, replay, loops, reading, later, in_step)
-
-
-def _later(replay: Replay, loops: Iterable[Loop]) -> BOOL:
-    """The calls of all rounds but the first of each loop."""
-    found = np.zeros(len(replay.host), bool)
-    for loop in loops:
-        found[loop.first + loop.body : loop.last] = True
-    return found
 
 
 def _backward(analysis: Analysis, replay: Replay, loops: Sequence[Loop]) -> BOOL:

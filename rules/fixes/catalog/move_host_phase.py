@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -45,7 +45,8 @@ from rules.fixes.host_phases import (
     on_copied_data,
     without_place_on_gpu,
 )
-from rules.fixes.loops.item_loops import of_the_model
+from rules.fixes.loops.filled import filled, joined
+from rules.fixes.loops.item_loops import later_rounds, of_the_model, working_loops
 from rules.fixes.sent_instead import growth_of_copies
 from rules.losses.beneath import beneath
 from rules.losses.lost_time import IdleTime
@@ -53,7 +54,7 @@ from rules.losses.plan_building import PlanBuilding, plan_building
 from rules.remedies.host_work import beside_launches, by_name, few_lengths, off_the_path
 from rules.remedies.memory import NEVER_GIVEN_BACK, UNNAMED_BESIDE_FREEING
 from rules.replay.given_back import given_back_beside
-from rules.replay.loops import loops_of
+from rules.replay.loops import Loop, loops_of
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
 from rules.terms import MAJORITY, NEARLY_ALL, Culprit, quoted
@@ -140,19 +141,21 @@ class MoveHostPhase:
     switches = ("no-logging", "no-evaluation")
     explanation = """
 When it applies
-    The CPU does its own work for at least 250 us: numpy, a simulator, serialising, printing. Long stretches and
-    blocking waits with fewer than 20 launches between them form one phase. With Python's stacks, its name is the
-    program's deepest function that holds most of it, and the library call in it that does.
+    The CPU does its own work for at least 250 us: numpy, a simulator, serialising, printing; or it launches nothing
+    for a millisecond, though it calls operators in between. Long stretches and blocking waits with fewer than 20
+    launches between them form one phase. With Python's stacks, its name is the program's deepest function that
+    holds most of it, and the library call in it that does.
 
 What is changed in the replay
-    The stretches in which nothing was recorded are gone, and so are the waits and small copies between them, and the
-    shorter copies of their results to the GPU; larger copies stay. Where shapes say that what operators read on the
-    CPU is larger than their result, as a picture is that they make smaller, it is copied in place of the result.
-    Everything that was launched in the phase is still launched. For operators that compute on the CPU, a twentieth of
-    the time remains for the GPU, but nothing of those that build plans. Where no operators were recorded, a fortieth of
-    the work on more than 1 MB from the GPU remains, or a twentieth at most. A loop right before work that sends nothing
-    to the GPU, which takes no longer than the work and reads back what it computes, is gone as well if nothing on the
-    GPU is known to need its values; at least, it stays.
+    The stretches in which nothing was recorded are gone, and so are the waits and small copies between them, and
+    the shorter copies of their results to the GPU; larger copies stay. Where shapes say that what operators read on
+    the CPU is larger than their result, as a picture is that they make smaller, it is copied in place of the
+    result. Everything that was launched in the phase is still launched. For operators that compute on the CPU, a
+    twentieth of the time remains for the GPU, but nothing of those that build plans. Where no operators were
+    recorded, a fortieth of the work on more than 1 MB from the GPU remains, or a twentieth at most. Where each
+    iteration of a loop over items does the work, sends what it made and reads nothing back, at most all iterations
+    are one. A loop right before work that sends nothing to the GPU, which takes no longer than the work and reads
+    back what it computes, is gone as well if nothing on the GPU is known to need its values; at least, it stays.
 
 What makes it more or less
     Whether the work can move at all. If it only gets half as long, half of the gain remains. The end of a step and the
@@ -229,6 +232,7 @@ def _proposal(
     if gives_back:
         gone.append(without_waiting(memory))
         categories.append(Category.ALLOCATOR)
+    loops = [each for each in working_loops(analysis, replay) if _works_in(replay, each, nodes & (own > 0))]
     taken = _taken(replay, phase, " of CPU work")
     shown = shortened(name, MAX_NAME_LENGTH)  # as findings name it
     data = copied & ~made if reads else made & prepares
@@ -263,9 +267,16 @@ def _proposal(
         or beside_launches(
             off_the_path(f"{_told(place)}{_and_others(phase)}" if place is not None else ""),
             is_known=is_known,
-        ).and_then(
+        )
+        .and_then(
             *(() if name or is_known else (_NAMELESS,)), *(() if name else between_operators(replay, phase))
-        ),
+        )
+        .and_then(*(_in_each_round(loops) if loops else ())),
+        high=together(
+            _shorter(replay, phase, 1.0), *gone, joined(replay, later_rounds(replay, loops), filled(replay))
+        )
+        if loops
+        else None,
         expected=together(_shorter(replay, phase, 1 - left), *gone, without_calls(replay, told)),
         low=smaller(
             replay, together(_shorter(replay, phase, on_data), *gone), _shorter(replay, phase, 1 - on_data)
@@ -276,6 +287,8 @@ def _proposal(
         else None,
         depends_on="how many different lengths are left"
         if plans
+        else "whether only part of this work is spared, or all iterations around it can be done at once, too"
+        if loops
         else "whether all of this work needs what was copied, or only part of it"
         if on_data
         else (
@@ -287,6 +300,19 @@ def _proposal(
         else "whether every step needs the values that a loop reads back for it"
         if told.any()
         else "how much of this work can overlap with the GPU or move to it",
+    )
+
+
+def _works_in(replay: Replay, loop: Loop, worked: BOOL) -> bool:
+    """Whether most rounds of a loop do such work."""
+    return bool(np.count_nonzero(worked[loop.first : loop.last]) >= NEARLY_ALL * (loop.times - 1))
+
+
+def _in_each_round(loops: Sequence[Loop]) -> tuple[Words, ...]:
+    times = max(each.times for each in loops)
+    return (
+        f"Each of {times} iterations in a row does it: if it is the same every time, do it once before them.",
+        "If every item has its own, do it for all items in one call, and process them on the GPU at once, too.",
     )
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from parsers.model import BOOL, I64, CopyKind
+from parsers.model import BOOL, I64, Attribute, CopyKind
 from parsers.model.arrays import distinct_rows
 from parsers.model.events import of_kinds
 from parsers.model.late import dataclass, regex
@@ -22,6 +22,7 @@ from rules.replay.loops import Loop
 from rules.replay.replay import Replay
 
 MIN_SIZES = 3  # of the same product in a loop: fewer are two ways of the same size
+ITEM_SIZES = (2, 4, 8)  # bytes of an element that a matrix may have
 MIN_ROUNDS = 16  # that pick rows and put others back: networks over graphs have fewer layers
 _VECTOR = "aten::mv"
 _PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", _VECTOR)
@@ -38,7 +39,8 @@ def independent_rounds(analysis: Analysis, replay: Replay, loops: Sequence[Loop]
     other rows go through relations or experts, unless they sample, as each token of a text does. Where a round ends
     with another size than it begins with, or takes its input out of a stack, it is no layer, and where each has weights
     of its own, it is no step of a recurrence. A batch may be cut into chunks that go through the same network, and of
-    a stack each row may be, whose results are read back.
+    a stack each row may be, whose results are read back. What the CPU sends in each round is no weight of a layer, and
+    what comes of it is no state where it has another size than what it multiplies.
     """
     reads = of_nodes(replay, copies(replay, CopyKind.D2H))
     picks = of_nodes(replay, named(analysis.trace, replay.device.event, picks_rows))
@@ -162,6 +164,8 @@ def _is_no_chain(analysis: Analysis, replay: Replay, loop: Loop, operators: I64,
     products = _products(analysis, inside[named(trace, inside, _PRODUCTS.__contains__)])
     if not products:
         return False
+    if _by_what_was_sent(replay, loop, products):
+        return True
     slices = inside[named(trace, inside, _SLICE.__eq__)]
     if _are_chunks(analysis, slices, products[0], loop.times):
         return True
@@ -184,6 +188,24 @@ def _is_no_chain(analysis: Analysis, replay: Replay, loop: Loop, operators: I64,
         of_weight = [math.prod((each or [[]])[0]) for each in inputs_of_events(trace, accumulated)]
         return own or of_weight.count(weights[0]) >= loop.times
     return own or len(accumulated) >= loop.times * len(products)
+
+
+def _by_what_was_sent(replay: Replay, loop: Loop, products: Sequence[_Product]) -> bool:
+    """Whether a round multiplies by nothing but what it sends, and no result is as large as what is multiplied."""
+    begin = loop.first + loop.body
+    device = replay.device
+    mine = copies(replay, CopyKind.H2D) & (device.launch >= begin) & (device.launch < begin + loop.body)
+    sent = set(replay.analysis.trace.attribute(Attribute.BYTES, device.event[mine]).tolist())
+    data = [_data(each, sent) for each in products]
+    return min(data) > 0 and not {each.result for each in products} & set(data)
+
+
+def _data(product: _Product, sent: set[int]) -> int:
+    """How many elements the matrix has that a product takes beside one that was sent; 0 where none was."""
+    for matrix, other in ((product.left, product.right), (product.right, product.left)):
+        if any(matrix * size in sent for size in ITEM_SIZES):
+            return other
+    return 0
 
 
 def _of_second_round(replay: Replay, loop: Loop, operators: I64) -> I64:

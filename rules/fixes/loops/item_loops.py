@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
 from rules.fixes.backward import autograd_functions
 from rules.fixes.changes import copies, counts_rows, of_nodes, optimizer_calls
+from rules.fixes.loops.branching import branching_loops
 from rules.fixes.loops.carried import picks_what_was_found
 from rules.fixes.loops.independent_rounds import independent_rounds, networks
 from rules.fixes.loops.items import carry_a_state
@@ -34,24 +35,41 @@ _WAYS_OF_THE_MODEL = (Family.NORMALISATION, Family.ATTENTION, Family.CONVOLUTION
 _PRODUCTS = (Family.GEMM, Family.TRITON)
 
 
-@derived_by
 def item_loops(analysis: Analysis, replay: Replay) -> tuple[Loop, ...]:
     """Loops whose rounds can be independent, outside of optimizers, which a fix of their own joins.
 
     Of a loop whose rounds form groups, each group is told as a loop. What one operator repeats is no loop of the
-    program: sorting does so for each row.
+    program: sorting does so for each row. Loops whose time is work on the CPU are none of these.
     """
+    return _independent(analysis, replay)[False]
+
+
+def working_loops(analysis: Analysis, replay: Replay) -> tuple[Loop, ...]:
+    """Such loops whose time is work on the CPU that needs nothing from the GPU: rounds send, and read nothing back."""
+    sends, reads = (of_nodes(replay, copies(replay, kind)) for kind in (CopyKind.H2D, CopyKind.D2H))
+    return tuple(
+        loop
+        for loop in _independent(analysis, replay)[True]
+        if sends[loop.first : loop.first + loop.body].any() and not reads[loop.first : loop.last].any()
+    )
+
+
+@derived_by
+def _independent(analysis: Analysis, replay: Replay) -> dict[bool, tuple[Loop, ...]]:
+    """The loops whose rounds can be independent, by whether their time is work on the CPU."""
     host = replay.host
     of_model, products = of_the_model(replay)
     around = surroundings_of(analysis)
     operator = around.whole_operator
     optimizer = optimizer_calls(analysis)
     counting = counts_rows(replay)
+    branching = branching_loops(analysis, replay)
     loops = [*loops_of(analysis), *_over_counted_rows(analysis, counting)]
+    loops = [*branching, *(each for each in loops if not _is_inside(each, branching))]
     independent = {loop.times for loop in loops if counting[loop.first : loop.last].any()}
     independent |= independent_rounds(analysis, replay, loops, products)
     of_items = networks(analysis, replay, loops)
-    found = []
+    found: dict[bool, list[Loop]] = {False: [], True: []}
     for loop, carries in zip(loops, picks_what_was_found(replay, loops), strict=True):
         body = slice(loop.first, loop.first + loop.body)
         if operator[loop.first] >= 0 and operator[loop.first] == operator[loop.last - 1]:
@@ -60,14 +78,21 @@ def item_loops(analysis: Analysis, replay: Replay) -> tuple[Loop, ...]:
         if carries or is_model or optimizer[body].any() or _only_reads_back(replay, loop):
             continue
         pauses = around.silent_ns[loop.first + 1 : loop.last].sum()
-        if pauses > MOSTLY_SILENT * host.gap[loop.first + 1 : loop.last].sum():
-            continue
+        works = bool(pauses > MOSTLY_SILENT * host.gap[loop.first + 1 : loop.last].sum())
         if not products[body].any() or {loop.times, loop.times + 1} & (independent | of_items):
-            found.append(loop)
-        else:
-            found += _groups(replay, loop)
-    carried = carry_a_state(analysis, replay, found)
-    return tuple(loop for loop, carries in zip(found, carried, strict=True) if not carries)
+            found[works].append(loop)
+        elif not works:
+            found[works] += _groups(replay, loop)
+    return {works: _without_a_state(analysis, replay, each) for works, each in found.items()}
+
+
+def _without_a_state(analysis: Analysis, replay: Replay, loops: Sequence[Loop]) -> tuple[Loop, ...]:
+    carried = carry_a_state(analysis, replay, loops)
+    return tuple(loop for loop, carries in zip(loops, carried, strict=True) if not carries)
+
+
+def _is_inside(loop: Loop, others: Sequence[Loop]) -> bool:
+    return any(each.first <= loop.first and loop.last <= each.last for each in others)
 
 
 def _over_counted_rows(analysis: Analysis, counting: BOOL) -> list[Loop]:
@@ -75,6 +100,15 @@ def _over_counted_rows(analysis: Analysis, counting: BOOL) -> list[Loop]:
     if not counting.any():
         return []
     return [each for each in short_loops_of(analysis) if counting[each.first : each.first + each.body].any()]
+
+
+def later_rounds(replay: Replay, loops: Iterable[Loop]) -> BOOL:
+    """The calls of all rounds but the first of each loop that does everything."""
+    found = np.zeros(len(replay.host), bool)
+    for loop in loops:
+        found[loop.first : loop.first + loop.skipped] = True
+        found[loop.first + loop.body : loop.last] = True
+    return found
 
 
 def in_loops(analysis: Analysis, replay: Replay, *, of_products: bool = False) -> BOOL:
@@ -178,7 +212,8 @@ def reading_their_results(analysis: Analysis, replay: Replay, loops: Sequence[Lo
 def _only_reads_back(replay: Replay, loop: Loop) -> bool:
     body = slice(loop.first, loop.first + loop.body)
     waits = (replay.waits.target[body] >= 0) & (replay.host.call[body] == Call.SYNCHRONIZE)
-    values = np.count_nonzero(waits)
+    sent = copies(replay, CopyKind.H2D)[replay.waits.target[body]]  # a pageable copy waits, but reads nothing
+    values = np.count_nonzero(waits & ~sent)
     return bool(loop.body < MIN_BODY_LENGTH * values)
 
 
