@@ -78,6 +78,24 @@ def test_a_line_outside_functions_is_named_by_what_it_says(tmp_path: Path) -> No
     assert table.column("Time") == (1.2, 0.8)
 
 
+@pytest.mark.parametrize(
+    ("percent", "title", "whole"),
+    [
+        (5.1, "Lines of Scalene", 1000.0),
+        (4.9, "Lines of Scalene, 49.0 s of the 1,000 s that it states", 49.0),
+    ],
+)
+def test_a_stated_time_that_lines_hardly_hold_is_no_time_of_the_program(
+    percent: float, title: str, whole: float, tmp_path: Path
+) -> None:
+    line = {"lineno": 4, "line": "    step()\n", "n_cpu_percent_python": percent}
+    profile = {"alloc_samples": 0, "elapsed_time_sec": 1000.0, "files": {"a.py": {"lines": [line]}}}
+    (table,) = tables_of(tmp_path, json.dumps(profile))
+    assert table.title == title
+    assert table.totals[0].whole == pytest.approx(whole)
+    assert table.column("Share") == (percent,)
+
+
 @pytest.mark.parametrize("files", [[], {"a.py": {"lines": [{"lineno": "x"}]}}, {"a.py": 5}])
 def test_another_layout_of_scalene_is_refused(files: object, tmp_path: Path) -> None:
     with pytest.raises(TraceError):

@@ -14,6 +14,7 @@ from parsers.files.texts import utf8
 from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace
 from parsers.model.late import dataclass, regex
 from parsers.model.results import Cell, TimeOf, Totals
+from parsers.model.units import NS_PER_S, duration
 from parsers.printed_profile import read_profile
 
 _START = regex(rb'\s*\{\s*"alloc_samples"\s*:\s*\d')
@@ -29,6 +30,8 @@ _SCALENE_COLUMNS = (
     ResultColumn("Code"),
 )
 _MAX_CODE = 200  # characters
+# percent of the stated time: lines that hold less were not all that ran in it, so it is no time of the program
+MIN_HELD = 5.0
 
 
 class _Line(msgspec.Struct):
@@ -67,6 +70,7 @@ class Scalene(Parser):
     files = "Scalene's JSON"
     suffixes = (".json",)
     priority = 46
+    version = 2
 
     def recognises(self, source: Source) -> bool:
         return _START.match(source.head) is not None
@@ -105,8 +109,18 @@ def _table(profile: _Profile) -> ResultTable:
         if line.share > 0
     ]
     rows.sort(key=lambda row: -float(row[2] or 0))
-    totals = Totals(TimeOf.PROGRAM, 0, 1, 2, whole=profile.elapsed_time_sec)
-    return ResultTable("Lines of Scalene", _SCALENE_COLUMNS, tuple(rows), totals=(totals,))
+    held = sum(float(row[2] or 0) for row in rows)
+    if held >= MIN_HELD:
+        totals = Totals(TimeOf.PROGRAM, 0, 1, 2, whole=profile.elapsed_time_sec)
+        return ResultTable("Lines of Scalene", _SCALENE_COLUMNS, tuple(rows), totals=(totals,))
+    seconds = held / 100.0 * profile.elapsed_time_sec
+    return ResultTable(
+        f"Lines of Scalene, {duration(seconds * NS_PER_S)} of the {duration(profile.elapsed_time_sec * NS_PER_S)} "
+        "that it states",
+        _SCALENE_COLUMNS,
+        tuple(rows),
+        totals=(Totals(TimeOf.PROGRAM, 0, 1, whole=seconds),),
+    )
 
 
 def _within(file: _File, line: _Line) -> str:
