@@ -1,4 +1,4 @@
-"""Logs of vLLM and SGLang: what the engine says from time to time of its tokens, requests and KV cache."""
+"""Logs of vLLM and SGLang: what the engine says of its tokens, requests and KV cache, and of its start."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from parsers.files.base import Parser, Source, parser
 from parsers.files.texts import utf8
+from parsers.formats.results.engine_start import failures, starts, tells_of_start
 from parsers.model.arrays import median_of
 from parsers.model.late import regex
 from parsers.model.progress import Progress
@@ -20,6 +21,7 @@ from parsers.printed_profile import read_profile
 
 MIN_LINES = 3  # with requests that run
 _NUMBER = r"\d{1,9}(?:\.\d{1,9})?"
+_COLOUR = regex(r"\x1b\[[\d;]{0,12}m")  # of terminals
 _ENGINES = {
     "vLLM": regex(
         rf"Avg prompt throughput: (?P<prompts>{_NUMBER}) tokens/s, Avg generation throughput: (?P<generated>{_NUMBER}) "
@@ -44,7 +46,7 @@ _Row = tuple[float, float | None, float, float, float]
 
 @parser
 class EngineLog(Parser):
-    """Recognised by a few such lines while requests run."""
+    """Recognised by a few such lines while requests run, or by what vLLM says of its start."""
 
     format = "engine-log"
     accompanies = True
@@ -52,22 +54,26 @@ class EngineLog(Parser):
     files = "logs of vLLM and SGLang"
     suffixes = (".log", ".txt", ".out")
     priority = 64
-    version = 2
+    version = 3
 
     def recognises(self, source: Source) -> bool:
         texts = [each.decode("utf-8", "replace") for each in source.printed]
-        return any(len(_rows(line, text)) >= MIN_LINES for text in texts for line in _ENGINES.values())
+        return any(
+            len(_rows(line, text)) >= MIN_LINES for text in texts for line in _ENGINES.values()
+        ) or any(map(tells_of_start, texts))
 
     def read(self, source: Source, progress: Progress) -> Trace:
         return read_profile(source, progress, (self.format, "a serving engine"), _tables)
 
 
 def _tables(content: bytes) -> Iterator[ResultTable]:
-    text = utf8(content).decode("utf-8", "replace")
+    text = _COLOUR.sub("", utf8(content).decode("utf-8", "replace"))
+    yield from failures(text)
     for name, line in _ENGINES.items():
         rows = _rows(line, text)
         if any(row[0] for row in rows):
             yield ResultTable(_title(name, rows), _COLUMNS, tuple(rows))
+    yield from starts(text)
     yield from nccl_tables(text)
 
 
