@@ -11,6 +11,7 @@ from parsers.model import ResultTable, UnknownFormat
 
 # The cases lie on either side of this.
 MIN_LINES = 3
+NOTEWORTHY_SILENCE = 0.1  # of the lines
 
 
 def of_vllm(generated: float, running: int, waiting: int, cache: float) -> str:
@@ -39,8 +40,8 @@ def test_lines_without_requests_are_left_out(tmp_path: Path) -> None:
     lines = [of_vllm(0.0, 0, 0, 0.0), of_vllm(900.0, 8, 0, 5.5), of_vllm(1000.0, 9, 4, 70.0)]
     table = table_of(tmp_path, "".join(lines) + of_vllm(1100.0, 16, 2, 60.0) + of_vllm(300.0, 1, 0, 2.0))
     assert table.title == (
-        "Log of vLLM: 950 tokens a second (median of 4 lines), at most 16 requests at once, up to 4 wait, in 50 % of "
-        "the lines, KV cache at most 70 % full"
+        "Log of vLLM: 825 tokens a second generated and 25.5 of prompts read (means of 4 lines), at most 16 requests "
+        "at once, up to 4 wait, in 50 % of the lines, KV cache at most 70 % full"
     )
     assert table.column("running") == (8.0, 9.0, 16.0, 1.0)
     assert table.column("prompts") == (25.5,) * 4
@@ -48,9 +49,19 @@ def test_lines_without_requests_are_left_out(tmp_path: Path) -> None:
 
 def test_older_lines_of_vllm_are_read(tmp_path: Path) -> None:
     line = of_vllm(10.0, 1, 0, 1.0).replace("Waiting:", "Swapped: 0 reqs, Pending:")
-    assert "10.0 tokens a second (median of 3 lines), at most 1 request at once, none waits" in (
-        table_of(tmp_path, line * 3).title
+    assert (
+        "10.0 tokens a second generated and 25.5 of prompts read (means of 3 lines), at most 1 request"
+        in (table_of(tmp_path, line * 3).title)
     )
+
+
+@pytest.mark.parametrize(("others", "told"), [(10, False), (9, True)])
+def test_lines_in_which_only_prompts_are_read_are_counted_from_a_tenth_on(
+    tmp_path: Path, others: int, told: bool
+) -> None:
+    assert (1 / (1 + others) >= NOTEWORTHY_SILENCE) is told
+    title = table_of(tmp_path, of_vllm(20.0, 2, 0, 1.0) * others + of_vllm(0.0, 2, 0, 1.0)).title
+    assert ("none generated in 10 % of the lines" in title) is told
 
 
 def test_sglang_states_parts_of_its_cache(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from parsers.nccl_messages import nccl_tables
 from parsers.printed_profile import read_profile
 
 MIN_LINES = 3  # with requests that run
+NOTEWORTHY_SILENCE = 0.1  # of the lines: then generating waits for prompts
 _NUMBER = r"\d{1,9}(?:\.\d{1,9})?"
 _COLOUR = regex(r"\x1b\[[\d;]{0,12}m")  # of terminals
 _ENGINES = {
@@ -94,14 +95,29 @@ def _rows(line: re.Pattern[str], text: str) -> list[_Row]:
 
 
 def _title(name: str, rows: list[_Row]) -> str:
-    generated = float(median_of(np.array([row[0] for row in rows])))
     running, waiting, cache = (
         max(each) for each in zip(*((row[2], row[3], row[4]) for row in rows), strict=True)
     )
     waited = sum(row[3] > 0 for row in rows) / len(rows)
     queue = f"up to {waiting:,.0f} wait, in {percent(waited)} of the lines" if waiting else "none waits"
     at_once = f"at most {running:,.0f} request{'s' if running != 1 else ''} at once"
+    return f"Log of {name}: {_rates(rows)}, {at_once}, {queue}, KV cache at most {percent(cache / 100)} full"
+
+
+def _rates(rows: list[_Row]) -> str:
+    """How many tokens a second were generated, and read from prompts where the engine says so.
+
+    Then its lines are about equal times, in which it did both: their mean is what it did in all. Otherwise they are
+    about equal numbers of tokens.
+    """
+    generated = np.array([row[0] for row in rows])
+    read = [row[1] for row in rows if row[1] is not None]
+    if not read:
+        usual = three_digits(float(median_of(generated)))
+        return f"{usual} tokens a second (median of {len(rows):,} lines)"
+    silent = float(np.mean(generated == 0))
     return (
-        f"Log of {name}: {three_digits(generated)} tokens a second (median of {len(rows):,} lines), {at_once}, "
-        f"{queue}, KV cache at most {percent(cache / 100)} full"
+        f"{three_digits(float(generated.mean()))} tokens a second generated and {three_digits(float(np.mean(read)))} "
+        f"of prompts read (means of {len(rows):,} lines)"
+        + (f", none generated in {percent(silent)} of the lines" if silent >= NOTEWORTHY_SILENCE else "")
     )
