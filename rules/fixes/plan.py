@@ -349,13 +349,15 @@ def _limit(replay: Replay, proposals: Sequence[Proposal]) -> float:
 def _limit_of_kept(replay: Replay, changes: Sequence[Change]) -> float:
     """How many times faster a step is at most if all the work that some changes shorten took no time.
 
-    A step was no longer than it was recorded. If they shorten nothing else, it keeps all its other time, on a CPU that
-    may be faster than the recorded one.
+    A step was no longer than it was recorded, unless the CPU's time decides that and they shorten it. If they shorten
+    nothing else, it keeps all its other time, on a CPU that may be faster than the recorded one.
     """
     work, rest = replay.left_of(changes)
     if work <= 0:
         return math.inf
     limit = replay.limit(work)
+    if limit >= MOSTLY_BUSY and not replay.leaves_host_time(changes):
+        limit *= HOST_UNSURE
     if replay.leaves_host(changes):
         saved = replay.usual_ns - rest
         shortest = max(replay.gpu_work(), replay.usual_ns / HOST_UNSURE)

@@ -206,6 +206,10 @@ class Replay:
         """Whether some changes leave what the CPU does, what it waits for, and in which order all runs."""
         return _alike(self.usual, self.overlay(changes), ("gap", "cost", "tail", "waits", "follows"))
 
+    def leaves_host_time(self, changes: Sequence[Change]) -> bool:
+        """Whether some changes leave the time that the CPU spends between its calls."""
+        return _alike(self.usual, self.overlay(changes), ("gap", "tail"))
+
     def gpu_work(self, changes: Sequence[Change] = ()) -> float:
         """What some changes leave to do in a step for the GPU that has most to do, ns; no step is shorter."""
         return self._gpu_work_of(self.overlay(changes))

@@ -165,51 +165,6 @@ def test_the_longest_of_such_loops_remains_at_least() -> None:
     assert lists((36, 9, 9, 9)).low < 0.8 * lists((16, 16, 16, 15)).low
 
 
-def read_one_by_one(calls_between: int, fewer: int = 0) -> Promise:
-    def body(trace: TinyTrace, _: int) -> None:
-        at = 10.0
-        for _item in range(16):
-            for name in ("sort", "gather", "scan"):
-                trace.kernels(at, 1, 5, 20, f"void {name}_kernel", grid=8)
-                at += 20
-        for place in range(calls_between):
-            trace.kernels(at, 1, 5, 20, f"void {chr(97 + place)}_kernel")
-            at += 20
-        for _item in range(16 - fewer):
-            trace.copy(at + 8, at + 9, "DtoH", at, bytes=8)
-            trace.call(at + 6, at + 12, "cudaStreamSynchronize")
-            at += 20
-
-    (found,) = of_body(body, length=1600)
-    return found
-
-
-def test_a_loop_that_reads_the_results_of_another_goes_with_it() -> None:
-    with_it = [read_one_by_one(4), read_one_by_one(0), read_one_by_one(2, fewer=1)]
-    without = [read_one_by_one(5), read_one_by_one(2, fewer=2)]
-    assert min(each.expected for each in with_it) > 1.2 * max(each.expected for each in without)
-    assert all("copy-d2h" in {one.value for one in each.proposal.categories} for each in with_it)
-
-
-def assembled(operators: int) -> Promise:
-    def body(trace: TinyTrace, _: int) -> None:
-        at = 10.0
-        for _item in range(12):
-            for name in ("sort", "gather", "scan"):
-                trace.kernels(at, 1, 5, 20, f"void {name}_kernel", grid=8)
-                at += 20
-        for place in range(operators):
-            trace.op(at + place * 800 / operators, at + place * 800 / operators + 4, "aten::fill_")
-        trace.kernels(at + 800, 1, 5, 20, "void next_kernel")
-
-    (found,) = of_body(body, length=1700)
-    return found
-
-
-def test_python_that_calls_an_operator_for_each_item_goes_with_their_loop() -> None:
-    assert assembled(12).expected > 1.5 * assembled(11).expected
-
-
 def test_what_loops_read_back_to_send_it_again_may_stay_on_the_gpu() -> None:
     def most(direction: str) -> Promise:
         def body(trace: TinyTrace, _: int) -> None:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from parsers.model import BOOL, I64, CopyKind
+from parsers.model import BOOL, F64, I64, CopyKind, EventKind
 from parsers.model.arrays import distinct_values
 from parsers.model.events import of_kinds
 from parsers.model.late import regex
@@ -56,6 +56,7 @@ _UPDATES = regex(
 )  # what an optimizer does with each parameter, and hardly anything else
 _PARTS = regex(r"autograd::engine::evaluate_function: (Select|Slice|Narrow|Split|Unbind)\w*Backward")
 _ROWS = regex(r"autograd::engine::evaluate_function: (Index|MaskedSelect)Backward")
+_PUT_TOGETHER = regex(r"autograd::engine::evaluate_function: (Cat|Stack)Backward")
 
 
 @fix
@@ -88,7 +89,8 @@ What is changed in the replay
     which are known by sequence numbers where they are no loops themselves. Values they read back and wait for are gone,
     and so is the work that assembles the gradients of the parts into one, and that finds the rows of one item by a mask
     and puts their gradients among those of all rows. Gone are also a loop behind it that reads its
-    results one by one, and Python behind it that calls an operator for each item.
+    results one by one, Python behind it that calls an operator for each item, and taking the gradient of what was put
+    together apart again.
 
 What makes it more or less
     Whether all items can have the same shape, and whether an iteration needs the previous one. Work that fills the
@@ -180,7 +182,8 @@ def _changes(
     between = _between(replay, loops)
     parts = without_calls(replay, later & (_of_parts(analysis) | _by_mask(analysis)))
     assembled = less_host_time(_assembling(replay, [*loops, *reading]), host.gap)
-    rest = together(parts, assembled)
+    apart = _taking_apart(analysis, replay, loops)
+    rest = together(parts, assembled, less_host_time(apart > 0, apart))
     if _is_loop_of_loops(replay, loops, between):
         longest = _chosen(replay, loops, lambda loop: (loop.times, -loop.first))
         first = _chosen(replay, loops, lambda loop: (-loop.first,))
@@ -259,6 +262,12 @@ def _assembling(replay: Replay, loops: Sequence[Loop]) -> BOOL:
         if loop.last < len(found) and replay.host.step[loop.last] == replay.host.step[loop.first]:
             found[loop.last] = replay.host.written.records[loop.last] > loop.times  # one is the call itself
     return found
+
+
+def _taking_apart(analysis: Analysis, replay: Replay, loops: Sequence[Loop]) -> F64:
+    """How long (ns) the CPU, before each call, gives each item its part of a gradient of all of them."""
+    inside = surroundings_of(analysis).time_inside(_PUT_TOGETHER.match, EventKind.CPU_OP)
+    return np.where(replay.host.written.records > min(loop.times for loop in loops), inside, 0.0)
 
 
 def _is_loop_of_loops(replay: Replay, loops: Sequence[Loop], between: BOOL) -> bool:
