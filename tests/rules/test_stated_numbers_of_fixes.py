@@ -112,6 +112,16 @@ def test_kernels_that_move_memory_are_told_from_a_twentieth_of_the_gpus_time_on(
     assert ("16 bits halve" in only.title) is told
 
 
+@pytest.mark.parametrize(("product_us", "network"), [(165.0, True), (155.0, False)])
+def test_16_bits_are_for_networks_whose_layers_take_a_tenth_of_the_gpus_time(
+    product_us: float, network: bool
+) -> None:
+    """Of 1,600 us: numbers of a simulation are not kept in 16 bits."""
+    replay, (only,) = proposed("use-tensor-cores", running((SGEMM, product_us), (MOVING, 600.0 - product_us)))
+    assert left(replay, only.expected, "elementwise") == pytest.approx(1 / 2 if network else 1.0, rel=0.01)
+    assert only.title.startswith("Compute in 16 bits" if network else "Use the tensor cores")
+
+
 @pytest.mark.parametrize(("before", "after", "part"), [(8.0, 8.0, 1 / 2), (5.0, 5.0, 0.8), (3.9, 3.9, 1.0)])
 def test_no_kernel_becomes_shorter_than_4_us(before: float, after: float, part: float) -> None:
     many = [(DOUBLE, before)] * 30
