@@ -15,9 +15,10 @@ from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.fixes.base import Proposal, fixes
 from rules.fixes.catalog.mend_late_ranks import part_of_all_ranks
-from rules.fixes.catalog.once_for_requests import _from_kept, _of_weights
+from rules.fixes.catalog.once_for_requests import _from_kept
 from rules.fixes.catalog.slow_steps import _slow_steps
 from rules.fixes.copies_in_a_row import copies_in_a_row
+from rules.fixes.forms.converted_weights import of_weights
 from rules.fixes.plan import Promise
 from rules.replay.replay import Change, Replay, replay_of
 from tests.rules.builder import TinyTrace, steps
@@ -352,7 +353,7 @@ def test_weights_are_converted_at_most_eight_operators_before_their_product(othe
         trace.shapes(rows[-1], [[7, 7]], ["float"])
     rows.append(trace.op(100, 105, "aten::linear"))
     trace.shapes(rows[-1], [data, weights], ["half", "half"])
-    assert bool(len(_of_weights(trace.build(), np.array(rows)))) is found
+    assert bool(len(of_weights(trace.build(), np.array(rows)))) is found
 
 
 @pytest.mark.parametrize(("extra_us", "found"), [(2_100, True), (1_900, False)])
