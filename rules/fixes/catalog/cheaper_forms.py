@@ -20,6 +20,7 @@ from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
 from rules.fixes.changes import durations_times, less_host_time, share_of, times, together, without_calls
 from rules.fixes.forms.unread_rows import unread_rows
 from rules.fixes.forms.written import called_in_order, costly_calls
+from rules.kernels.launched_elements import summed_differences
 from rules.kernels.one_hot_products import LEFT, MAX_LEFT, MIN_LEFT, one_hot_products
 from rules.kernels.pair_distances import MIN_DIMENSIONS, pair_distances
 from rules.remedies.distances import DISTANCES_BY_PRODUCT
@@ -219,6 +220,7 @@ What makes it more or less
 
 # passes over the distances that are left: the product and what is added to it, of points of so many dimensions
 PASSES, PASSES_AT_MOST, PASSES_AT_LEAST = 2.0, 4.0, 1.25
+MUCH_OF_GPU = 0.25  # in such kernels: without shapes, less may be a loss, or a variance written out
 
 
 @fix
@@ -230,22 +232,29 @@ class MultiplyForDistances:
 When it applies
     Two tensors are subtracted so that each row of one meets each row of the other, and the differences, at least four
     times as many as either has numbers and of at least 8 dimensions, are squared and summed, or their norm is taken.
-    That takes at least 5 % of the GPU's time, with its gradients. Shapes must be recorded.
+    That takes at least 5 % of the GPU's time, with its gradients. Where no shapes were recorded, the blocks of the
+    kernels have to say so, which take at least a quarter of the GPU's time: one reads along strides, and the others
+    square and sum as many numbers right behind it, 8 or more for each result.
 
 What is changed in the replay
     The differences are never written: of this time, 2 of as many parts as a point has dimensions are left.
 
 What makes it more or less
-    What is added to the product, 1.25 to 4 parts. Distances that are small beside the numbers themselves need single
+    What is added to the product, 1.25 to 4 parts. Without shapes, one of the two may be as large as the differences:
+    then nothing is gained. Distances that are small beside the numbers themselves need single
     precision in the product: without TF32.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         operators, dimensions = _differences(analysis)
         nodes, share = costly_calls(analysis, replay, operators)
-        if not share:
-            return
-        operations = nodes[replay.device.launch]
+        operations, known = nodes[replay.device.launch], share > 0
+        if not known:
+            found = summed_differences(analysis.trace, MIN_DIMENSIONS)
+            dimensions, operations = found.dimensions, np.isin(replay.device.event, found.kernels)
+            share = share_of(replay, operations)
+            if share < MUCH_OF_GPU or _has_shapes(analysis):
+                return
         left, most, least = (
             min(each / dimensions, 1.0) for each in (PASSES, PASSES_AT_MOST, PASSES_AT_LEAST)
         )
@@ -256,10 +265,16 @@ What makes it more or less
             problem="Distances are computed by broadcasting",
             remedy=DISTANCES_BY_PRODUCT,
             expected=durations_times(operations, left),
-            low=durations_times(operations, most),
+            low=durations_times(operations, most if known else 1.0),
             high=durations_times(operations, least),
-            depends_on="what is added to the product",
+            depends_on="what is added to the product"
+            if known
+            else "whether these are the differences of all pairs of two lists, which shapes would say",
         )
+
+
+def _has_shapes(analysis: Analysis) -> bool:
+    return Attribute.INPUT_DIMS in analysis.trace.attributes
 
 
 def _differences(analysis: Analysis) -> tuple[I64, int]:
