@@ -37,10 +37,16 @@ def autograd_functions(analysis: Analysis) -> I64:
     return surroundings_of(analysis).around(is_autograd_function)
 
 
+def assigns_to_part(name: str) -> bool:
+    """Whether this function of autograd is that of a tensor of which a part was assigned: it copies the whole."""
+    return "CopySlices" in name
+
+
 def backward_of(analysis: Analysis, replay: Replay, stretches: Iterable[tuple[int, int]]) -> BOOL:
     """The calls of the backward passes of what is called behind a host node, up to another of its thread.
 
-    None where no sequence numbers were recorded.
+    An assignment to a part of a tensor has two functions, of which the one for the tensor has the next number. None
+    where no sequence numbers were recorded.
     """
     trace, host = analysis.trace, replay.host
     function = autograd_functions(analysis)
@@ -53,6 +59,7 @@ def backward_of(analysis: Analysis, replay: Replay, stretches: Iterable[tuple[in
         start, number = operators[int(host.thread[before])]
         numbers.append(number[slice(*np.searchsorted(start, (host.end[before], host.end[last])))])
     number = trace.attribute(Attribute.SEQUENCE, function[inside], -1)
+    number = number - named(trace, function[inside], assigns_to_part)
     found[inside] = np.isin(number, np.concatenate([*numbers, np.empty(0, np.int64)]))
     return found
 

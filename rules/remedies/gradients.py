@@ -47,6 +47,22 @@ ONE_BACKWARD = remedy(
 loss.backward()                              # instead of each.backward(retain_graph=True)"""),
 )
 
+GRADIENTS_AT_ONCE = remedy(
+    for_pytorch(
+        "Take the gradients of all outputs in one pass: torch.autograd.grad(..., is_grads_batched=True) with a row of "
+        "the identity for each output, or torch.func.jacrev."
+    ),
+    for_pytorch(
+        "Where there are fewer inputs than outputs, or as few, torch.func.jacfwd needs no backward pass."
+    ),
+    for_pytorch(
+        "A formula whose derivative you can write down needs neither: compute it under torch.no_grad()."
+    ),
+    code=for_pytorch("""rows = torch.eye(outputs.shape[1]).unsqueeze(1).expand(-1, *outputs.shape)
+(jacobian,) = torch.autograd.grad(outputs, inputs, rows, is_grads_batched=True)
+# instead of: [torch.autograd.grad(each.sum(), inputs, retain_graph=True)[0] for each in outputs.T]"""),
+)
+
 SPARSE_GRADIENTS = remedy(
     for_pytorch(
         "Give the tables sparse gradients, updated by torch.optim.SGD without momentum, Adagrad or SparseAdam, and "

@@ -30,6 +30,7 @@ class Program:
     numbered_functions: bool = True
     notes_down: bool = False  # a graph of the first pass, to differentiate it again
     numbered: bool = True
+    kernel: float = 50.0  # us of one of the backward pass
 
     def trace(self) -> Trace:
         return steps(STEPS, 500 + 600 * self.losses, self._step).build()
@@ -53,7 +54,7 @@ class Program:
         function = trace.op(at, at + 40, f"{FUNCTION}AddmmBackward0", AUTOGRAD)
         if self.numbered_functions:
             self._numbered(trace, function, number, 1)
-        trace.operation(at + 6, at + 56, "void gemm", at + 2, thread=AUTOGRAD, launch_us=2)
+        trace.operation(at + 6, at + 6 + self.kernel, "void gemm", at + 2, thread=AUTOGRAD, launch_us=2)
         if self.notes_down and loss == 0:
             self._numbered(trace, trace.op(at + 5, at + 9, "aten::mm", AUTOGRAD), number, 0)
         if self.gathers:
@@ -114,6 +115,22 @@ def test_one_pass_of_the_sum_is_promised_and_named_first() -> None:
         .findings[0]
         .title.startswith("The backward pass runs 4 times through the same layers: ")
     )
+
+
+@pytest.mark.parametrize(("layers", "found"), [(10, True), (9, False)], ids=["ten functions", "a head"])
+def test_gradients_of_several_outputs_can_be_taken_at_once(layers: int, found: bool) -> None:
+    made = make_plan(
+        Analysis(Program(losses=2, gathers=False, layers=layers, kernel=5.0).trace()), reaches={}
+    )
+    promised = [each for each in made.promises if each.proposal.fix == "gradients-at-once"]
+    assert bool(promised) is found
+    assert all(each.high > 1.2 * each.expected > 1.2 for each in promised), "or without a backward pass"
+    assert not [each for each in made.promises if each.proposal.fix in {"add-up-losses", "join-batches"}]
+
+
+def test_gradients_that_are_stored_are_no_outputs() -> None:
+    made = make_plan(Analysis(Program(adds=False).trace()), reaches={})
+    assert not [each for each in made.promises if each.proposal.fix == "gradients-at-once"]
 
 
 @pytest.mark.parametrize(("layers", "found"), [(10, True), (9, False)], ids=["ten functions", "a head"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import field
+
 import numpy as np
 
 from parsers.model import I64, Attribute, EventKind, Trace, derived
@@ -22,10 +24,14 @@ class BackwardAgain:
     """Functions of the backward pass (events) that ran before for the same operator of the forward pass.
 
     ``passes`` is how many passes lead through an operator that several of them lead through: the usual number.
+    ``apart`` are such functions of passes that keep their gradients for themselves, ``first`` those of the first of
+    these passes: where there are any, ``functions`` is empty.
     """
 
     functions: I64
     passes: int
+    apart: I64 = field(default_factory=lambda: np.empty(0, np.int64))
+    first: I64 = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 NONE = BackwardAgain(np.empty(0, np.int64), 0)
@@ -39,7 +45,7 @@ def backward_again(analysis: Analysis) -> BackwardAgain:
     comes twice only in two passes through one graph. Passes with an update of the parameters between them are two
     steps, and what notes down a graph of its own (``create_graph``) is differentiated again on purpose. Only where the
     later passes add their gradients to those of the earlier ones is the sum what the program is after: of Jacobians and
-    of gradients by task it is not.
+    of gradients by task it is not, and no pass gathers any.
     """
     trace, table = analysis.trace, analysis.trace.events
     operators = table.of_kind(EventKind.CPU_OP)
@@ -68,9 +74,15 @@ def backward_again(analysis: Analysis) -> BackwardAgain:
     before = np.maximum.accumulate(np.where(gathers, 0, np.arange(len(functions))))
     gathering = gathers & again[before] & (table.lane[functions[before]] == table.lane[functions])
     adds = operators[named(trace, operators, _ADDS.__eq__)]
-    if not gathering.any() or not holding(trace, functions[gathering], adds).all():
+    passes = int(median_of(counts[counts > 1]))
+    # of a leaf that autograd.grad() is asked for, nothing is stored
+    stores = gathering.any() and holding(trace, functions[gathering], without(operators, functions)).any()
+    if not stores:
+        begins = order[first][counts > 1]
+        return BackwardAgain(NONE.functions, passes, np.sort(functions[again]), np.sort(functions[begins]))
+    if not holding(trace, functions[gathering], adds).all():
         return NONE
-    return BackwardAgain(np.sort(functions[again | gathering]), int(median_of(counts[counts > 1])))
+    return BackwardAgain(np.sort(functions[again | gathering]), passes)
 
 
 def _graph_nodes(trace: Trace, functions: I64, sequence: I64) -> I64:

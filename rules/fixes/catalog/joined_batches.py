@@ -12,6 +12,7 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.host_language import is_python
 from rules.analysis.ranks.collectives import collective_columns
+from rules.analysis.stretches.backward_again import backward_again
 from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
 from rules.fixes.base import Proposal, fix, remedy
@@ -43,7 +44,7 @@ When it applies
     In each step of a Python program, two or more forward and backward passes make nine tenths of the same calls (seven
     tenths in the first one, which adds no gradients to others, and in the second one with what lies before it, where a
     program keeps gradients that it adds up itself), and an optimizer updates the parameters behind the last of them
-    only.
+    only. No two backward passes go through the same graph.
 
 What is changed in the replay
     The CPU runs the first pair of passes only. The GPU work of the others remains as far as its blocks fill the GPU,
@@ -58,7 +59,7 @@ What makes it more or less
         if not is_python(analysis.trace):
             return
         rounds = list(_rounds(analysis, replay))
-        if not rounds:
+        if not rounds or len(backward_again(analysis).apart):  # of outputs, not of batches
             return
         later, other = np.zeros(len(replay.host), bool), np.zeros(len(replay.host), bool)
         for each in rounds:

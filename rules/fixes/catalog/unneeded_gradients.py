@@ -26,10 +26,16 @@ from rules.fixes.base import MIN_GPU_SHARE, Proposal, Remedy, fix, remedy
 from rules.fixes.changes import durations_times, less_host_time, share_of, together, without_calls
 from rules.fixes.forms.graph_passes import computed_again_in_graphs
 from rules.fixes.forms.others_gradients import others_gradients
+from rules.fixes.loops.filled import filled, joined
 from rules.kernels.fitting_shapes import elements
 from rules.kernels.recorded_shapes import Shape, inputs_of_event, inputs_of_events
 from rules.memory.room import is_nearly_full
-from rules.remedies.gradients import NO_GRADIENTS_FOR_OTHERS, NO_UNUSED_GRADIENTS, ONE_BACKWARD
+from rules.remedies.gradients import (
+    GRADIENTS_AT_ONCE,
+    NO_GRADIENTS_FOR_OTHERS,
+    NO_UNUSED_GRADIENTS,
+    ONE_BACKWARD,
+)
 from rules.replay.replay import Replay, replay_of
 from rules.replay.surroundings import surroundings_of
 from rules.terms import MAJORITY
@@ -94,6 +100,48 @@ What makes it more or less
             problem=f"The backward pass runs {found.passes} times through the same layers",
             remedy=ONE_BACKWARD,
             expected=without_calls(replay, nodes),
+        )
+
+
+@fix
+class GradientsAtOnce:
+    """A backward pass for each output, as for a Jacobian."""
+
+    id = "gradients-at-once"
+    explanation = """
+When it applies
+    At least 10 functions of the backward pass in a step run again for the same operators of the forward pass, and no
+    pass adds its gradients to those of parameters.
+
+What is changed in the replay
+    The CPU runs the first pass only. The GPU work of the others remains as far as its blocks fill the GPU, without the
+    1.5 us that each kernel takes to start. At most, the first pass is gone as well.
+
+What makes it more or less
+    Whether all operators can be batched, and whether the gradients can be had without a backward pass: forward, by
+    torch.func.jacfwd, or by a formula.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        found = backward_again(analysis)
+        function = autograd_functions(analysis)
+        again, first = np.isin(function, found.apart), np.isin(function, found.first)
+        steps = max(replay.steps * len(replay.spans), 1)
+        if len(distinct_values(function[again])) < MIN_FUNCTIONS * steps:
+            return
+        at_once = joined(replay, again, filled(replay))
+        yield Proposal(
+            title=(
+                f"Take the gradients of {found.passes} outputs at once: the backward pass runs {found.passes} times "
+                "through the same graph"
+            ),
+            categories=(Category.LAUNCH_BOUND, Category.RECOMPUTATION),
+            culprit="a backward pass for each output",
+            problem=f"The backward pass runs {found.passes} times through the same graph",
+            remedy=GRADIENTS_AT_ONCE,
+            expected=at_once,
+            high=together(at_once, without_calls(replay, first)),
+            depends_on="whether the gradients can be had without a backward pass",
         )
 
 
