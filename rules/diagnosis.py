@@ -83,12 +83,13 @@ def diagnosis_of(analysis: Analysis, progress: Progress | None = None, *, predic
     crashed: dict[str, str] = {}
     quiet: list[str] = []
     for index, each in enumerate(catalog):
-        unmet = each.needs & unmet_needs
-        lacking = [missing[need] for need in sorted(unmet, key=lambda need: need.name)]
-        if not lacking and isinstance(each, NeedsMore) and (more := each.lacking(trace)):
-            lacking = [more]
+        lacking: Words = ""
+        if unmet := each.needs & unmet_needs:
+            lacking = missing[min(unmet, key=lambda need: need.name)]
+        elif isinstance(each, NeedsMore):
+            lacking = each.lacking(trace)
         if lacking:
-            skipped[each.id] = said(lacking[0], reader)
+            skipped[each.id] = said(lacking, reader)
             continue
         try:
             if Need.GPU_EVENTS in each.needs:

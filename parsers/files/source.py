@@ -22,23 +22,21 @@ READ_ERRORS = (OSError, EOFError, ValueError, zstandard.ZstdError)  # what readi
 def identify(path: Path, shown: str = "") -> Source:
     """Look at a file's first bytes; raises ``TraceError`` when there is nothing to look at."""
     try:
-        if path.is_dir():
-            raise TraceError(path, "This is a folder, not a recording.", "Open the files in it.")
-        if not path.exists():
-            raise TraceError(path, "There is no such file.", "Check the path.")
         if not path.is_file():
-            raise TraceError(path, "This is not a regular file.", "Save the recording to a file first.")
+            raise _no_file(path)
         _refuse_holes(path, path.stat())
         with path.open("rb") as file:
-            magic = file.read(4)
+            head = file.read(HEAD_BYTES)
+            compression = "gzip" if head.startswith(GZIP) else "zstd" if head.startswith(ZSTD) else ""
+            tail = b"" if compression or len(head) < HEAD_BYTES else _tail(file)
     except PermissionError as error:
         raise TraceError(path, "You may not read this file.", "Check its permissions.") from error
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
-    compression = "gzip" if magic.startswith(GZIP) else "zstd" if magic == ZSTD else ""
     try:
-        with open_bytes(Source(path, b"", compression)) as file:
-            head = file.read(HEAD_BYTES)
+        if compression:
+            with open_bytes(Source(path, b"", compression)) as unpacked:
+                head = unpacked.read(HEAD_BYTES)
     except READ_ERRORS as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise _unreadable(path, error) from error
@@ -47,13 +45,20 @@ def identify(path: Path, shown: str = "") -> Source:
         ) from error
     if not head:
         raise Malformed(path, f"The {compression} file is empty.", "Record or copy it again.")
-    tail = b"" if compression or len(head) < HEAD_BYTES else _tail(path)
     return Source(path, head, compression, shown, tail)
 
 
-def _tail(path: Path) -> bytes:
+def _no_file(path: Path) -> TraceError:
+    if path.is_dir():
+        return TraceError(path, "This is a folder, not a recording.", "Open the files in it.")
+    if not path.exists():
+        return TraceError(path, "There is no such file.", "Check the path.")
+    return TraceError(path, "This is not a regular file.", "Save the recording to a file first.")
+
+
+def _tail(file: IO[bytes]) -> bytes:
     """The last lines of a text; nothing of other files."""
-    with contextlib.suppress(OSError), path.open("rb") as file:
+    with contextlib.suppress(OSError):
         file.seek(-HEAD_BYTES, os.SEEK_END)
         tail = file.read(HEAD_BYTES)
         return b"" if b"\0" in tail else tail

@@ -46,9 +46,11 @@ def ascending(values: Array) -> Array:
 def distinct_values(values: npt.ArrayLike) -> Array:
     """The distinct values ascending. ``np.unique`` finds them with a table, which takes up to 60 times as long.
 
-    It also loads numpy's masked arrays to ask whether it was given one, as ``np.median`` does.
+    It also loads numpy's masked arrays to ask whether it was given one, as ``np.median`` does. Values that ascend
+    already, as most do, are not sorted, which takes ten times as long as to look.
     """
-    return _each_once(np.sort(values, axis=None))
+    flat = np.ravel(values)
+    return _each_once(flat if (flat[1:] >= flat[:-1]).all() else np.sort(flat))
 
 
 def distinct_rows(rows: Array) -> Array:
@@ -57,7 +59,8 @@ def distinct_rows(rows: Array) -> Array:
 
 
 def _each_once(ordered: Array) -> Array:
-    first = np.ones(len(ordered), bool)
+    first = np.empty(len(ordered), bool)
+    first[:1] = True
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return np.asarray(ordered[first])
 
@@ -110,10 +113,13 @@ def median_of(values: npt.ArrayLike, axis: int | None = None) -> Any:
     count = ordered.shape[along]
     if not count:
         return ordered.mean(along)
-    found = ordered.take([(count - 1) // 2, count // 2], along).mean(along)
     last = ordered.take(-1, along)  # where NaN, which is no number, stands
     if axis is None:
-        return found if last == last else last
+        low, high = ordered[(count - 1) // 2], ordered[count // 2]
+        if ordered.dtype.kind != "f":
+            low, high = np.float64(low), np.float64(high)
+        return (low + high) / 2 if last == last else last
+    found = ordered.take([(count - 1) // 2, count // 2], along).mean(along)
     return np.where(last == last, found, last)
 
 
@@ -142,5 +148,6 @@ def rows_by(keys: Array) -> Iterator[tuple[Any, I64]]:
     order = np.argsort(keys, kind="stable") if keys.ndim == 1 else np.lexsort(keys.T[::-1])
     ordered = keys[order]
     changes = ordered[1:] != ordered[:-1]
-    first = np.flatnonzero(np.append(True, changes if keys.ndim == 1 else changes.any(axis=1)))
-    yield from zip(ordered[first].tolist(), np.split(order, first[1:]), strict=True)
+    first = [0, *((changes if keys.ndim == 1 else changes.any(axis=1)).nonzero()[0] + 1).tolist()]
+    for key, begin, end in zip(ordered[first].tolist(), first, [*first[1:], len(order)], strict=True):
+        yield key, order[begin:end]

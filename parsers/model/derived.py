@@ -21,6 +21,7 @@ class Holder(Protocol):
 S = TypeVar("S", bound=Holder)
 T = TypeVar("T")
 P = ParamSpec("P")
+_UNKNOWN: Any = object()
 
 
 class derived(Generic[S, T]):  # noqa: N801 - used like a function
@@ -35,10 +36,9 @@ class derived(Generic[S, T]):  # noqa: N801 - used like a function
         self.__doc__ = make.__doc__
 
     def __call__(self, holder: S) -> T:
-        values = holder.derived_values
-        if self not in values:
-            values.setdefault(self, self._make(holder))
-        value: T = values[self]
+        value: T = holder.derived_values.get(self, _UNKNOWN)
+        if value is _UNKNOWN:
+            value = holder.derived_values.setdefault(self, self._make(holder))
         return value
 
     @overload
@@ -64,9 +64,9 @@ def derived_by(make: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, 
     @wraps(make)
     def ask(holder: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         values, which = holder.derived_values, (make, args, *kwargs.items())
-        if which not in values:
-            values.setdefault(which, make(holder, *args, **kwargs))
-        value: T = values[which]
+        value: T = values.get(which, _UNKNOWN)
+        if value is _UNKNOWN:
+            value = values.setdefault(which, make(holder, *args, **kwargs))
         return value
 
     return ask

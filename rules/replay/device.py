@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, EventKind
-from parsers.model.arrays import distinct_rows, distinct_values, percentile_of, place_in, rows_by, without
+from parsers.model.arrays import (
+    among,
+    distinct_rows,
+    distinct_values,
+    percentile_of,
+    place_in,
+    rows_by,
+    without,
+)
 from parsers.model.events import of_kinds
 from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
@@ -105,7 +113,7 @@ def device_nodes(analysis: Analysis, spans: tuple[Span, ...], host: HostNodes) -
     latency = _latency(host.start[launch], host.end[launch], start, reach, trace.lane_device[lane])
     ready = np.maximum(host.start[launch] + latency, reach)
     device = trace.lane_device[lane]
-    communicates = np.isin(every, analysis.trace.collective_kernels)
+    communicates = among(every, analysis.trace.collective_kernels)
     depends, dependent = _dependencies(
         analysis, host, launch, stream, device, start, end, ready, communicates
     )

@@ -10,7 +10,7 @@ from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.names.operators import is_autograd_function
-from rules.analysis.stretches.program_frames import program_frames
+from rules.analysis.stretches.program_frames import FRAMES, program_frames
 from rules.replay.replay import replay_of
 from rules.replay.surroundings import surroundings_of
 
@@ -35,6 +35,8 @@ def called_operators(analysis: Analysis) -> I64:
 @derived
 def calling_frames(analysis: Analysis) -> I64:
     """For each host node the program's deepest function around what it called; -1 without stacks."""
+    if analysis.trace.kinds.isdisjoint(FRAMES):
+        return np.full(len(replay_of(analysis).host), -1, np.int64)
     table, (events, which) = analysis.trace.events, _called(analysis)
     found = np.full(len(events), -1, np.int64)
     thread = analysis.threads.of_events(events)

@@ -13,10 +13,10 @@ def last_not_after(column: I64, times: I64) -> I64:
     The times may come in any order; ascending ones are found several times faster.
     """
     if len(times) < 2 or not len(column) or (times[1:] < times[:-1]).any():
-        return np.asarray(np.searchsorted(column, times, side="right") - 1)
-    low, high = np.searchsorted(column, (times[0], times[-1]), side="right").tolist()
+        return np.asarray(column.searchsorted(times, side="right") - 1)
+    low, high = column.searchsorted(times[:: len(times) - 1], side="right").tolist()
     between = column[low:high]
     if 2 * len(between) > len(times):
-        return np.asarray(np.searchsorted(between, times, side="right") + (low - 1))
-    first = np.searchsorted(times, between, side="left")
+        return np.asarray(between.searchsorted(times, side="right") + (low - 1))
+    first = times.searchsorted(between, side="left")
     return np.asarray(np.cumsum(np.bincount(first, minlength=len(times))) + (low - 1))

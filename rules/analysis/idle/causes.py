@@ -11,6 +11,7 @@ from parsers.model import BOOL, EventKind, Trace, derived_by
 from parsers.model.arrays import I32, I64, U8, among
 from parsers.model.events import of_kinds
 from parsers.model.late import dataclass
+from parsers.model.names.per_name import distinct
 from rules.analysis.arithmetic.intervals import EMPTY, Intervals, subtract, union
 from rules.terms import Culprit
 
@@ -102,6 +103,8 @@ class DeviceTime:
     def within(part: Intervals, t0: int, t1: int) -> int:
         """ns of a part inside [t0, t1)."""
         start, end = part
+        if not len(start):
+            return 0
         low, high = int(np.searchsorted(end, t0, side="right")), int(np.searchsorted(start, t1, side="left"))
         if low >= high or t1 <= t0:
             return 0
@@ -141,10 +144,10 @@ def idle_parts(table: IdleTable, device: int) -> dict[Cause, Intervals]:
     """The idle intervals of one device by cause."""
     first, last = np.searchsorted(table.device, (device, device + 1)).tolist()
     start, end, of_cause = table.start[first:last], table.end[first:last], table.cause[first:last]
-    parts = {}
-    for cause in Cause:
+    parts = dict.fromkeys(Cause, EMPTY)
+    for cause in map(Cause, distinct(of_cause).tolist()):
         rows = of_kinds(of_cause, cause)
-        parts[cause] = union(start[rows], end[rows]) if rows.any() else EMPTY
+        parts[cause] = union(start[rows], end[rows])
     return parts
 
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from parsers.files.base import Accompanying, Source, is_reopenable
-from parsers.files.containers import Contents, contents
+from parsers.files.containers import contents
 from parsers.files.fetched import address_of
+from parsers.files.private_folder import PrivateFolder
 from parsers.files.signatures import USUAL_GROWTH
 from parsers.model import Effect, Malformed, Progress, Quality, QualityRecorder, TraceError
 from parsers.model.late import dataclass
@@ -115,7 +116,7 @@ class FilesOfRun:
 
     wanted: tuple[Wanted, ...]
     skipped: tuple[tuple[str, str], ...]
-    contents: tuple[Contents, ...] = ()
+    folders: tuple[PrivateFolder, ...] = ()
     large: bool = False  # too large to be read in full, however few of them belong together
 
 
@@ -154,7 +155,7 @@ def files_of_many(
             for format, sources in timelines
         ),
         tuple(skipped),
-        tuple(found),
+        tuple(each.folder for each in found if each.folder is not None),
         large,
     )
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import multiprocessing
 import os
+import queue
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
 from multiprocessing.context import BaseContext
@@ -81,6 +83,7 @@ def _reduce_in_pool(
     """Reduce these in a pool of processes; those that were in work when one of them died are given back."""
     left: Iterator[int] = iter(numbers)
     running: dict[Future[Reduced], int] = {}
+    ended: queue.SimpleQueue[Future[Reduced]] = queue.SimpleQueue()
     lost: list[int] = []
     done = 0
     workers = min(workers, len(numbers))
@@ -89,10 +92,12 @@ def _reduce_in_pool(
         while True:
             while len(running) < _AHEAD * workers and (number := next(left, None)) is not None:
                 try:
-                    running[pool.submit(_reduced, wanted[number])] = number
+                    future = pool.submit(_reduced, wanted[number])
                 except BrokenProcessPool:
                     lost.append(number)
                     break
+                running[future] = number
+                future.add_done_callback(ended.put)
             if not running:
                 if lost and (rest := list(left)):
                     _end(pool)
@@ -100,7 +105,8 @@ def _reduce_in_pool(
                     continue
                 return lost
             progress.step(done / len(numbers), _said(done, len(numbers)))
-            for future in wait(running, _LOOK_EVERY_S, FIRST_COMPLETED).done:
+            with contextlib.suppress(queue.Empty):
+                future = ended.get(timeout=_LOOK_EVERY_S)
                 number = running.pop(future)
                 try:
                     answer(number, future.result())
