@@ -6,14 +6,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from parsers.model import I64, Attribute, EventKind
-from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.intervals import Intervals, contains, length, measure, union
+from rules.analysis.arithmetic.intervals import Intervals, length, measure, union
 from rules.analysis.cpu.cpu_time import CpuTime
-from rules.analysis.names.operators import is_autograd_function
-from rules.findings.base import Finding, rule
+from rules.findings.base import Category, Finding, rule
 from rules.kernels.one_hot_products import BETWEEN, LEFT, one_hot_products
 from rules.kernels.pair_distances import MIN_DIMENSIONS, MIN_RATIO, pair_distances
 from rules.losses.built_constants import MAX_LENGTH, Built, built
@@ -22,9 +19,11 @@ from rules.losses.cpu_work import (
     MIN_SHARE,
     MIN_STEPS,
     CpuRule,
+    gradients_of,
     line_or_operator,
     longest_of,
     unknown_lines,
+    with_freeing,
 )
 from rules.losses.dense_tables import MAX_USED, dense_tables
 from rules.remedies.constants import BUILT_ONCE
@@ -66,7 +65,7 @@ When it is wrong
         forward = one_hot_products(analysis.trace, time.operators)
         if not len(forward):
             return
-        operators = np.concatenate((forward, _gradients(time, forward)))
+        operators = np.concatenate((forward, gradients_of(time, forward)))
         spans = union(*analysis.trace.events.spans(operators))
         took = time.without_recorder(spans)
         lost = round(took * (1 - LEFT))
@@ -86,21 +85,12 @@ When it is wrong
         )
 
 
-def _gradients(time: CpuTime, forward: I64) -> I64:
-    """The functions of autograd, of the outermost operators, for what these operators call."""
-    trace, table = time.trace, time.trace.events
-    functions = time.operators[named(trace, time.operators, is_autograd_function)]
-    called = time.activity.of_kind(EventKind.CPU_OP)
-    inside = contains(union(*table.spans(forward)), table.start[called])
-    numbers = trace.attribute(Attribute.SEQUENCE, called[inside], -1)
-    return functions[np.isin(trace.attribute(Attribute.SEQUENCE, functions, -1), numbers[numbers >= 0])]
-
-
 @rule
 class CpuPairDistances(CpuRule):
     """Differences of all pairs that are squared and summed, on the CPU."""
 
     id = "cpu-pair-distances"
+    category = Category.SLOW_OPERATOR
     explanation = f"""
 What it found
     Only the CPU was recorded, and two tensors are subtracted so that each row of one meets each row of the other; the
@@ -113,9 +103,9 @@ Why it costs time
 How it decides
     A subtraction whose result has at least {MIN_RATIO} times as many numbers as either side, of points of at least
     {MIN_DIMENSIONS} dimensions, followed by a square and a sum, or by a norm. The time until the next operator counts,
-    too, where it is no longer than they are: large tensors are freed in it. One part of as many as a point has
-    dimensions remains. Below {percent(MIN_SHARE)} of the step nothing is reported, nor if fewer than {MIN_STEPS} steps
-    were found. Shapes must be recorded.
+    too, where it is no longer than they are: large tensors are freed in it. So do the gradients, where sequence numbers
+    were recorded. One part of as many as a point has dimensions remains. Below {percent(MIN_SHARE)} of the step nothing
+    is reported, nor if fewer than {MIN_STEPS} steps were found. Shapes must be recorded.
 
 What to try
     torch.cdist, or the squares of both sides less twice their product.
@@ -126,11 +116,8 @@ When it is wrong
 
     def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
         table, (operators, dimensions) = analysis.trace.events, pair_distances(analysis.trace, time.operators)
-        begins, until = table.spans(operators)
-        begin_next = np.append(table.start[time.operators], time.window[1])
-        begin_next = begin_next[np.searchsorted(begin_next, until)]
-        freed = begin_next - until <= until - begins  # what is no longer needed takes as long to give back
-        spans = union(begins, np.where(freed, begin_next, until))
+        (begins, ends), gradients = with_freeing(time, operators), table.spans(gradients_of(time, operators))
+        spans = union(np.append(begins, gradients[0]), np.append(ends, gradients[1]))
         took = time.without_recorder(spans)
         lost = round(took * (1 - 1 / dimensions))
         if lost < MIN_SHARE * time.step_ns:
@@ -142,7 +129,8 @@ When it is wrong
             "Distances are computed by broadcasting",
             took=took,
             account=f"All pairs of points of {dimensions:,} dimensions or more are subtracted, squared and summed. "
-            f"That takes {duration(took / time.steps)} of the {duration(time.step_ns / time.steps)} of a step.",
+            f"With the gradients that takes {duration(took / time.steps)} of the "
+            f"{duration(time.step_ns / time.steps)} of a step.",
             remedy=DISTANCES_BY_PRODUCT,
             culprit=line_or_operator(analysis, time, "aten::sub", spans),
             evidence=longest_of(time, spans, "differences of all pairs"),

@@ -25,6 +25,12 @@ def inputs_of_event(trace: Trace, event: int) -> list[Any]:
     return inputs_in(trace.text_attribute(Attribute.INPUT_DIMS, event)) if event >= 0 else []
 
 
+def first_shape(trace: Trace, event: int) -> list[int]:
+    """The sizes of the first tensor that one operator was handed; empty for a list, and where there is none."""
+    shape: list[int] = next(iter(inputs_of_event(trace, event)), [])
+    return shape if all(isinstance(side, int) for side in shape) else []
+
+
 def inputs_of_events(trace: Trace, events: I64) -> list[list[Any]]:
     """The same of several operators."""
     dims = trace.attribute(Attribute.INPUT_DIMS, events, -1).tolist()

@@ -10,16 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from parsers.model import EventKind, Trace
+from parsers.model import I64, Attribute, EventKind, Trace
 from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named
 from parsers.model.names.source_files import frame_parts
-from parsers.model.units import percent
+from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.ascending_search import last_not_after
 from rules.analysis.arithmetic.innermost import Innermost
-from rules.analysis.arithmetic.intervals import Intervals, length
+from rules.analysis.arithmetic.intervals import Intervals, clip, contains, length, union
 from rules.analysis.cpu.cpu_time import CpuTime, Shares, cpu_time
+from rules.analysis.names.operators import is_autograd_function
 from rules.analysis.stretches.library_calls import library_calls
 from rules.analysis.stretches.program_frames import is_program_frame, program_frames
 from rules.findings.base import Category, Evidence, Finding, Need, Rule
@@ -177,6 +178,66 @@ class CpuRule(Rule):
         share = (ns if took is None else took) / time.step_ns
         headline = Headline(title, Part(share, time.steps, few))
         return self.finding(analysis, ceiling_ns=ns, window_ns=time.step_ns, headline=headline, **said)
+
+
+def gradients_of(time: CpuTime, forward: I64) -> I64:
+    """The functions of autograd, of the outermost operators, for what these operators call."""
+    trace, table = time.trace, time.trace.events
+    functions = time.operators[named(trace, time.operators, is_autograd_function)]
+    called = time.activity.of_kind(EventKind.CPU_OP)
+    inside = contains(union(*table.spans(forward)), table.start[called])
+    numbers = trace.attribute(Attribute.SEQUENCE, called[inside], -1)
+    return functions[np.isin(trace.attribute(Attribute.SEQUENCE, functions, -1), numbers[numbers >= 0])]
+
+
+def with_freeing(time: CpuTime, operators: I64) -> Intervals:
+    """The time of outermost operators, and until the next where that is no longer: large tensors are freed in it.
+
+    What is no longer needed takes about as long to give back as it took to make.
+    """
+    table = time.trace.events
+    begins, until = table.spans(operators)
+    follows = np.append(table.start[time.operators], time.window[1])
+    follows = follows[np.searchsorted(follows, until)]
+    return union(begins, np.where(follows - until <= until - begins, follows, until))
+
+
+class CostlyWork(CpuRule):
+    """A rule of operators, by their shapes, that do more than is needed."""
+
+    needs = frozenset({Need.CPU_EVENTS, Need.SHAPES})
+
+    def told_of(
+        self,
+        analysis: Analysis,
+        time: CpuTime,
+        spans: Intervals,
+        left: float,
+        title: str,
+        account: str,
+        **said: Any,
+    ) -> Iterable[Finding]:
+        """What is told of some time of which this part remains; nothing where the rest is a small part of a step."""
+        spans = clip(spans, *time.window)
+        took = time.without_recorder(spans)
+        lost = round(took * (1 - left))
+        if lost < MIN_SHARE * time.step_ns or not len(spans[0]):
+            return
+        first = int(np.searchsorted(time.trace.events.start[time.operators], spans[0][0]))
+        name = time.trace.name(int(time.operators[min(first, len(time.operators) - 1)]))
+        yield self.lost(
+            analysis,
+            time,
+            lost,
+            title,
+            took=took,
+            account=f"{account} That takes {duration(took / time.steps)} of the "
+            f"{duration(time.step_ns / time.steps)} of a step.",
+            culprit=line_or_operator(analysis, time, name, spans),
+            evidence=longest_of(time, spans, name),
+            confidence="medium",
+            **said,
+        )
 
 
 def line_or_operator(

@@ -1,4 +1,4 @@
-"""Rows that are gathered, drawn or added up by an index."""
+"""Rows that are gathered, drawn, picked or added up by an index."""
 
 from __future__ import annotations
 
@@ -34,6 +34,12 @@ DRAW_FEW = remedy(
 if at + batch > count:
     order, at = torch.randperm(count, device=device), 0
 picked, at = order[at : at + batch], at + batch"""),
+)
+
+PICK_WITHOUT_SORTING = remedy(
+    for_pytorch("torch.topk finds the first values in one pass, torch.kthvalue a single one."),
+    code=for_pytorch("""best = scores.topk(50).indices        # instead of scores.argsort(descending=True)[:, :50]
+middle = values.kthvalue(n // 2).values  # instead of values.sort().values[:, n // 2]"""),
 )
 
 ADD_BY_INDEX = remedy(

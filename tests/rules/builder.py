@@ -26,6 +26,7 @@ from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass
 from rules import Finding, diagnose
 from rules.findings.base import Category
+from rules.kernels.operator_roofs import NUMBERS
 
 MAIN, AUTOGRAD, PREFETCH = 100, 101, 102
 PROCESS = 100
@@ -53,13 +54,16 @@ class TinyTrace:
     _events: list[tuple[int, int, int, int, int]] = field(default_factory=list)
     _links: list[tuple[int, int]] = field(default_factory=list)
     _stated: dict[Attribute, list[tuple[int, int]]] = field(default_factory=dict)
+    _asked: dict[int, dict[str, list[str]]] = field(default_factory=dict)
 
     @property
     def builder(self) -> TraceBuilder:
         """What makes the trace; it has all events so far."""
         if self._events:
             start, end, name, lane, kind = map(np.array, zip(*self._events, strict=True))
-            self._into.add(start, end, name, lane, kind)
+            numbers = range(self._handed, self._handed + len(self._events))
+            rows = np.array([each if each in self._asked else -1 for each in numbers])
+            self._into.add(start, end, name, lane, kind, source_row=rows)
             self._handed += len(self._events)
         if self._links:
             self._into.link(*map(np.array, zip(*self._links, strict=True)))
@@ -240,15 +244,25 @@ class TinyTrace:
             Counter(name, unit, times, np.array([value for _, value in samples]), self.rank, 0)
         )
 
-    def shapes(self, event: int, dims: list[list[int]], dtypes: list[str]) -> None:
-        """Recorded input shapes and types of an operator."""
+    def shapes(
+        self, event: int, dims: list[list[int]], dtypes: list[str], asked: list[str] | None = None
+    ) -> None:
+        """Recorded input shapes and types of an operator, and numbers that it was handed, as text."""
+        if asked is not None:
+            self._asked[event] = {NUMBERS: asked}
         for which, value in ((Attribute.INPUT_DIMS, dims), (Attribute.INPUT_TYPES, dtypes)):
             self._state(which, event, json.dumps(value))
 
     def capture(self, **stated: object) -> None:
         self.builder.capture = replace(self.builder.capture, **stated)
 
+    def arguments(self, source_row: int) -> dict[str, list[str]]:
+        """What was stated with shapes, as a file has it."""
+        return self._asked.get(source_row, {})
+
     def build(self) -> Trace:
+        if self._asked:
+            self.builder.sources.append(self)
         return self.builder.build()
 
 

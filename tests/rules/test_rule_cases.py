@@ -108,8 +108,8 @@ def one_step(trace: TinyTrace, index: int, case: Case) -> None:
     for start, end, name, number in case.get("numbered_ops", []):
         made = np.array([trace.op(start, end, name)])
         trace.builder.attribute(Attribute.SEQUENCE, made, 100 * index + number)
-    for start, end, name, dims, dtypes in case.get("shaped_ops", []):
-        trace.shapes(trace.op(start, end, name), dims, dtypes)
+    for start, end, name, *stated in case.get("shaped_ops", []):
+        trace.shapes(trace.op(start, end, name), *stated)
 
 
 def one_rank(case: Case, rank: int | None = None) -> Trace:

@@ -17,13 +17,13 @@ from rules.analysis.names.host_language import is_python
 from rules.analysis.recording.training import is_training
 from rules.findings.category import Category
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
-from rules.fixes.changes import durations_times, less_host_time, share_of, times, together, without_calls
+from rules.fixes.changes import durations_times, share_of, times, together, without_calls
 from rules.fixes.forms.unread_rows import unread_rows
 from rules.fixes.forms.written import called_in_order, costly_calls
-from rules.kernels.launched_elements import summed_differences
 from rules.kernels.one_hot_products import LEFT, MAX_LEFT, MIN_LEFT, one_hot_products
 from rules.kernels.pair_distances import MIN_DIMENSIONS, pair_distances
 from rules.remedies.distances import DISTANCES_BY_PRODUCT
+from rules.remedies.gathering import PICK_WITHOUT_SORTING
 from rules.remedies.look_ups import ROWS_BY_INDEX
 from rules.replay.origins import called_operators
 from rules.replay.replay import Replay
@@ -34,9 +34,6 @@ FEW_READ = 0.05  # of the time of the sort: one that reads all of its result tak
 LEFT_OF_SORTING = 0.1  # of sorting: what picking a few values takes
 _SORTS = frozenset({"aten::sort", "aten::argsort", "aten::msort"})
 _PARTS = frozenset({"aten::slice", "aten::narrow", "aten::select"})
-
-_PICKING_CODE = """best = scores.topk(50).indices                 # instead of scores.argsort(descending=True)[:, :50]
-middle = values.kthvalue(n // 2).values        # instead of values.sort().values[:, n // 2]"""
 
 
 @fix
@@ -69,10 +66,7 @@ What makes it more or less
             categories=(Category.SLOW_OPERATOR, Category.MEMORY_BOUND_KERNELS),
             culprit="aten::sort",
             problem="Whole rows are sorted for their best values",
-            remedy=remedy(
-                for_pytorch("torch.topk finds the first values in one pass, torch.kthvalue a single one."),
-                code=for_pytorch(_PICKING_CODE),
-            ),
+            remedy=PICK_WITHOUT_SORTING,
             expected=times(nodes, sorting, LEFT_OF_SORTING),
         )
 
@@ -220,7 +214,6 @@ What makes it more or less
 
 # passes over the distances that are left: the product and what is added to it, of points of so many dimensions
 PASSES, PASSES_AT_MOST, PASSES_AT_LEAST = 2.0, 4.0, 1.25
-MUCH_OF_GPU = 0.25  # in such kernels: without shapes, less may be a loss, or a variance written out
 
 
 @fix
@@ -232,29 +225,22 @@ class MultiplyForDistances:
 When it applies
     Two tensors are subtracted so that each row of one meets each row of the other, and the differences, at least four
     times as many as either has numbers and of at least 8 dimensions, are squared and summed, or their norm is taken.
-    That takes at least 5 % of the GPU's time, with its gradients. Where no shapes were recorded, the blocks of the
-    kernels have to say so, which take at least a quarter of the GPU's time: one reads along strides, and the others
-    square and sum as many numbers right behind it, 8 or more for each result.
+    That takes at least 5 % of the GPU's time, with its gradients. Shapes must be recorded.
 
 What is changed in the replay
     The differences are never written: of this time, 2 of as many parts as a point has dimensions are left.
 
 What makes it more or less
-    What is added to the product, 1.25 to 4 parts. Without shapes, one of the two may be as large as the differences:
-    then nothing is gained. Distances that are small beside the numbers themselves need single
+    What is added to the product, 1.25 to 4 parts. Distances that are small beside the numbers themselves need single
     precision in the product: without TF32.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         operators, dimensions = _differences(analysis)
         nodes, share = costly_calls(analysis, replay, operators)
-        operations, known = nodes[replay.device.launch], share > 0
-        if not known:
-            found = summed_differences(analysis.trace, MIN_DIMENSIONS)
-            dimensions, operations = found.dimensions, np.isin(replay.device.event, found.kernels)
-            share = share_of(replay, operations)
-            if share < MUCH_OF_GPU or _has_shapes(analysis):
-                return
+        if not share:
+            return
+        operations = nodes[replay.device.launch]
         left, most, least = (
             min(each / dimensions, 1.0) for each in (PASSES, PASSES_AT_MOST, PASSES_AT_LEAST)
         )
@@ -265,16 +251,10 @@ What makes it more or less
             problem="Distances are computed by broadcasting",
             remedy=DISTANCES_BY_PRODUCT,
             expected=durations_times(operations, left),
-            low=durations_times(operations, most if known else 1.0),
+            low=durations_times(operations, most),
             high=durations_times(operations, least),
-            depends_on="what is added to the product"
-            if known
-            else "whether these are the differences of all pairs of two lists, which shapes would say",
+            depends_on="what is added to the product",
         )
-
-
-def _has_shapes(analysis: Analysis) -> bool:
-    return Attribute.INPUT_DIMS in analysis.trace.attributes
 
 
 def _differences(analysis: Analysis) -> tuple[I64, int]:
@@ -289,9 +269,6 @@ MIN_TIMES = 2  # in a step: a matrix that is new in each step has to be sorted o
 # of the rest of a product, once rows are stored one behind the other: no conversion of indices, dense rows as they are,
 # and a kernel for such rows. One label propagation over 3 million edges: 0.45
 STORED_BY_ROWS = 0.5
-STORED_BY_ROWS_AT_MOST = (
-    0.25  # of a dozen launches, cuSPARSE needs three for a vector and a matrix stored like that
-)
 _COALESCES = "aten::_coalesce"
 _SPARSE_PRODUCTS = frozenset(
     f"aten::{name}" for name in ("_sparse_mm", "_sparse_addmm", "sspaddmm", "mm", "addmm", "mv", "matmul")
@@ -313,8 +290,8 @@ When it applies
     each step, which takes at least 5 % of the GPU's time.
 
 What is changed in the replay
-    The sorting is gone, and the products take half of what is left of their time, on the CPU as well, as with rows
-    stored one behind the other (CSR): no indices are converted.
+    The sorting is gone, and the products take half of what is left of their time, as with rows stored one behind the
+    other (CSR).
 
 What makes it more or less
     Whether the matrix is the same in each step: at least, it is sorted once in each, and products stay as they are.
@@ -339,11 +316,6 @@ What makes it more or less
             return
         again = often & ~np.isin(sorting, sorts[first, 2])
         products = np.isin(around.whole_operator, around.whole_operator[often]) & ~nodes
-        operations = products[replay.device.launch]
-        gone = together(
-            without_calls(replay, often),
-            less_host_time(products, around.time_inside(_COALESCES.__eq__, EventKind.CPU_OP)),
-        )
         yield Proposal(
             title=(
                 f"Sort the sparse matrix once: products coalesce it {max(count)} times in a step, {percent(share)} of "
@@ -362,7 +334,9 @@ What makes it more or less
                 ),
                 code=for_pytorch(_COALESCING_CODE),
             ),
-            expected=together(gone, times(products, operations, STORED_BY_ROWS)),
+            expected=together(
+                without_calls(replay, often), durations_times(products[replay.device.launch], STORED_BY_ROWS)
+            ),
             low=without_calls(replay, again),
             depends_on="whether the matrix is the same in each step, and how it is stored",
         )

@@ -1,0 +1,94 @@
+"""Operators that compute, copy or read more than a program needs, and what to call instead."""
+
+from __future__ import annotations
+
+from rules.remedies.remedy import Remedy, remedy
+from rules.wording.words import for_pytorch
+
+_OF_INTEGERS = remedy(
+    for_pytorch(
+        "Convert to float32 before the product, and back after it: counts up to 16.7 million stay exact, in float64 up "
+        "to 9e15."
+    ),
+    for_pytorch(
+        "Counting how often pairs occur needs no product: torch.bincount or index_add_ of the pairs."
+    ),
+    code=for_pytorch("""counts = (m.T.float() @ m.float()).long()      # instead of m.T @ m with integers"""),
+)
+_OF_HALVES = remedy(
+    for_pytorch(
+        "Compute in float32 on this CPU, or in bfloat16 where it has instructions for it (lscpu shows amx_bf16 or "
+        "avx512_bf16). float16 is a type for GPUs."
+    ),
+    code=for_pytorch("""model = model.float() if device == "cpu" else model.half()"""),
+)
+
+
+def in_a_fast_type(*, integers: bool) -> Remedy:
+    """Products in a type that the CPU has fast code for."""
+    return _OF_INTEGERS if integers else _OF_HALVES
+
+
+SOLVE_INSTEAD = remedy(
+    for_pytorch(
+        "Solve for the vectors that the inverse is multiplied by: torch.linalg.solve, and for a symmetric positive "
+        "definite matrix, such as a covariance, torch.linalg.cholesky and torch.cholesky_solve."
+    ),
+    for_pytorch(
+        "The same Cholesky factor gives the logarithm of the determinant: twice the sum of its diagonal's logarithms."
+    ),
+    code=for_pytorch("""factor = torch.linalg.cholesky(k)
+x = torch.cholesky_solve(y[:, None], factor)   # instead of torch.inverse(k) @ y
+logdet = 2 * factor.diagonal().log().sum()     # instead of torch.logdet(k)"""),
+)
+NO_FULL_MATRICES = remedy(
+    for_pytorch(
+        "Pass full_matrices=False: the vectors left out belong to no singular value. torch.linalg.svd computes them "
+        "unless it is told not to."
+    ),
+    for_pytorch("For a few components of a tall matrix, torch.svd_lowrank, or torch.linalg.eigh of x.T @ x."),
+    code=for_pytorch("""u, s, vh = torch.linalg.svd(x, full_matrices=False)"""),
+)
+ROUND_LENGTHS = remedy(
+    "Transforms are fast for lengths that are products of 2, 3, 5 and 7; others, above all prime ones, go a long way "
+    "round.",
+    "Where zeros are added anyway, as for a convolution, add them up to the next such length; else choose a grid of "
+    "such a size.",
+    code=for_pytorch("""length = scipy.fft.next_fast_len(n + k - 1, real=True)        # 1080 instead of 1051
+spectrum = torch.fft.rfft2(picture, s=(length, length))        # zeros are added; cut the result as before"""),
+)
+JOIN_ONCE = remedy(
+    "Collect the parts in a list and join them once behind the loop, or write them into a tensor that is made before "
+    "it.",
+    code=for_pytorch("""parts = []
+for step in range(steps):
+    parts.append(advance())
+path = torch.cat(parts, 1)                        # instead of path = torch.cat((path, part), 1) in the loop"""),
+)
+NORMALISE_ONCE = remedy(
+    for_pytorch(
+        "Compute the weights once for all calls of a step: torch.nn.utils.parametrize.cached() around the loop."
+    ),
+    for_pytorch("Outside training, torch.nn.utils.parametrize.remove_parametrizations keeps the result."),
+    code=for_pytorch("""with torch.nn.utils.parametrize.cached():
+    for x in inputs:
+        h = cell(x, h)"""),
+)
+ONE_MODEL = remedy(
+    for_pytorch(
+        "Use one model for all calls: a module in eval mode changes nothing when it is called, so that threads can "
+        "share it."
+    ),
+    "If each user needs weights of its own, copy them when the user comes, not with every call.",
+    code=for_pytorch("""model.eval()
+with torch.inference_mode():
+    answers = model(batch)                        # instead of copy.deepcopy(model)(batch)"""),
+)
+ROWS_IN_ORDER = remedy(
+    for_pytorch(
+        "Keep what is picked together side by side, a sample in a row: turn the table once, and pick rows."
+    ),
+    for_pytorch("If it has to stay as it is, torch.index_select is quicker than an index in brackets."),
+    code=for_pytorch("""rows = table.T.contiguous()                       # once
+x = rows[picked]                                  # instead of table[:, picked].T"""),
+)
