@@ -17,7 +17,7 @@ from rules.analysis.cpu.cpu_time import MAX_CALL_NS, CpuTime
 from rules.analysis.names.operators import is_autograd_function
 from rules.kernels.operator_roofs import concrete_inputs, is_known, kinds_of_calls, work_of
 from rules.kernels.operator_work import PRODUCTS
-from rules.kernels.recorded_shapes import inputs_in, single_tensors_in
+from rules.kernels.recorded_shapes import Shape, inputs_in, inputs_of_events, single_tensors_in
 
 QUICK_PERCENTILE = 25  # of operators' durations for each call inside: how long one takes that computes little
 MAX_INNER_NS = 2_000  # what an operator takes to call another one, which does not pass through Python
@@ -28,6 +28,8 @@ HALF_AS_QUICK = 12  # uses of each element, at which a product is half as quick 
 LARGE_BYTES = 128 << 10  # of an item's tensor: its operator is as quick alone as it is for all items
 MUCH_MORE = 4  # what is joined has so many times as many elements as what is appended
 _JOINS = "aten::cat"
+_COPIES = frozenset({"aten::clone", "aten::copy_"})
+_LAYERS = regex(r"aten::(linear|conv1d|conv2d|conv3d)$")
 _LOOKS = "aten::nonzero"  # among all rows for those of an item, in what picks them
 # that compute nothing, or write a tensor as large as all items have together for the sake of one
 _FREE = regex(
@@ -49,11 +51,12 @@ def remaining_ns(time: CpuTime, operators: I64, *, own_weights: bool = False) ->
     """
     trace = time.trace
     events, owner = _inside(time, operators)
+    weights = _weights_in(trace, events)
     computes, unclear = _computed(time, events)
     found, counted = np.zeros(len(operators)), np.flatnonzero(_counted(trace, events))
     for _, alike in rows_by(kinds_of_calls(trace, events[counted])):
         rows = counted[alike]
-        limits = _limits(trace, int(events[rows[0]]), own_weights)
+        limits = _limits(trace, int(events[rows[0]]), own_weights, weights)
         remains = unclear[rows] if limits is None else limits.remaining(computes[rows], unclear[rows])
         np.add.at(found, owner[rows], remains)
     return found
@@ -130,8 +133,14 @@ class _Limits(NamedTuple):
         return np.minimum(remains, computes)
 
 
-def _limits(trace: Trace, event: int, own_weights: bool) -> _Limits | None:
-    """None if nothing is known of this operator."""
+def _weights_in(trace: Trace, events: I64) -> set[Shape]:
+    """The shapes of the matrices that layers multiply by, which all items share."""
+    layers = events[named(trace, events, _LAYERS.match)]
+    return {tuple(each[1]) for each in inputs_of_events(trace, layers) if len(each) > 1 and len(each[1]) > 1}
+
+
+def _limits(trace: Trace, event: int, own_weights: bool, weights: set[Shape]) -> _Limits | None:
+    """None if nothing is known of this operator; copies of ``weights`` are made once for all items."""
     name = trace.name(event)
     if not is_known(name):
         return None
@@ -139,6 +148,8 @@ def _limits(trace: Trace, event: int, own_weights: bool) -> _Limits | None:
         trace.text_attribute(each, event) for each in (Attribute.INPUT_DIMS, Attribute.INPUT_TYPES)
     )
     if name == _JOINS and dims and _grows(dims):
+        return _Limits()
+    if name in _COPIES and not own_weights and weights & set(single_tensors_in(dims)[:1]):
         return _Limits()
     work = work_of(name, dims, types, values=lambda: concrete_inputs(trace, event)) if dims else None
     if name.partition("::")[2] not in PRODUCTS:

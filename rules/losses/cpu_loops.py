@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from rules.analysis.idle.threads import READ_BACKS
 from rules.analysis.names.operators import is_autograd_function
 from rules.analysis.steps.steps import Step
 from rules.kernels.operator_roofs import concrete_inputs
-from rules.kernels.recorded_shapes import inputs_of_event
+from rules.kernels.recorded_shapes import first_shape, inputs_of_event
 from rules.losses.at_once import remaining_ns
 from rules.losses.rounds_apart import (
     MIN_APART,
@@ -124,6 +125,8 @@ MAX_BODY = 128  # operators
 WALKED = 4  # rounds that are looked into for where they pick
 MAX_READ_BACKS = 0.25  # of a round: with more, it only looks at values, which is another fault
 MAX_LOOKED_INTO = 60_000  # operators: enough of the steps to see what each of them does
+_FROM_PYTHON = "aten::lift_fresh"  # what torch.tensor() ends with
+MIN_VALUES = 2  # of Python: a layer makes a tensor of one, for a limit or a scale
 PARTED = "aten::unbind"  # what Python calls to go through a tensor
 _PICKS = regex(r"aten::(select|item|_local_scalar_dense|index_select|unbind)$")
 _SAME = "aten::eq"  # how Python asks which rows belong to an item, to pick them with what follows
@@ -333,6 +336,7 @@ def _is_of_items(time: CpuTime, rounds: Rounds, operators: I64, step: I64, backw
     parted = any(time.trace.name(each) == PARTED for each in before)
     parted = parted or slices_each(time, rounds, operators)
     picks = (parted or any(map(_PICKS.match, called))) and not all(map(_PICKS.match, called))
+    picks = picks or from_python_values(time, operators[body])
     picks = picks or (_SAME in called and any(map(_PICKS_SAME.match, called)))
     picks = picks or (rounds.times >= MIN_TIMES and differ_in_size(time, rounds, operators))
     if not picks and not any(map(_LAYERS.match, called)):
@@ -355,6 +359,12 @@ def _has_own_weights(
     if not (are_weighed(time, rounds, operators) or need_nothing_before(time, rounds, operators)):
         return False
     return not are_batches(time, rounds, operators) or own_modules(time, rounds, operators)
+
+
+def from_python_values(time: CpuTime, operators: I64) -> bool:
+    """Whether a round makes a tensor of several of Python's numbers: those of its item."""
+    made = operators[named(time.trace, operators, _FROM_PYTHON.__eq__)]
+    return any(math.prod(first_shape(time.trace, each)) >= MIN_VALUES for each in made.tolist())
 
 
 def are_batches(time: CpuTime, rounds: Rounds, operators: I64) -> bool:
