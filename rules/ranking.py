@@ -66,12 +66,12 @@ def weight(finding: Finding) -> float:
 
     So, too, of time in which memory is slow: all that is said of these kernels is then said of a slowed GPU.
 
-    Of operators that are slow by themselves half: for some there is no faster kernel. What is said of a profiled kernel
-    as information gives nothing: such kernels stay in the order of their time.
+    Of operators of a GPU that are slow by themselves half: for some there is no faster kernel. What is said of a
+    profiled kernel as information gives nothing: such kernels stay in the order of their time.
     """
     if finding.kernel is not None and finding.severity is Severity.INFO:
         return 0.0
-    if finding.category is Category.SLOW_OPERATOR:
+    if finding.category is Category.SLOW_OPERATOR and not finding.of_the_cpu_alone:
         return finding.share * OF_SLOW_OPERATORS
     if finding.category not in (Category.UNEXPLAINED_IDLE, Category.SLOW_MEMORY) or not finding.window_ns:
         return finding.share
@@ -102,6 +102,7 @@ def _says_more(finding: Finding, rest: Finding) -> bool:
 def _is_kept_waiting(finding: Finding, wait: Finding) -> bool:
     return (
         finding.category in _KERNELS
+        and not finding.of_the_cpu_alone
         and finding.severity is wait.severity is Severity.HIGH
         and wait.share * BEHIND_THE_CPU >= finding.share
     )

@@ -115,6 +115,7 @@ class Finding:
     ] = ()  # what this trace does not say, and which capture would; the first that fits
     confidence: str = "high"  # "high", "medium" or "low"
     divided: bool = False  # several pieces of code share it, and none has half of it
+    of_the_cpu_alone: bool = False  # no GPU waits meanwhile, and its ceiling is less by what remains
     of_recording: bool = False  # the recording would be shorter without this time, the run itself no faster
     at: SourceLine | None = None  # the line to open, where the recording says which
     usual_share: float | None = None  # of a step without the recorder; None where that was not replayed

@@ -177,7 +177,9 @@ class CpuRule(Rule):
         """
         share = (ns if took is None else took) / time.step_ns
         headline = Headline(title, Part(share, time.steps, few))
-        return self.finding(analysis, ceiling_ns=ns, window_ns=time.step_ns, headline=headline, **said)
+        return self.finding(
+            analysis, ceiling_ns=ns, window_ns=time.step_ns, headline=headline, of_the_cpu_alone=True, **said
+        )
 
 
 def gradients_of(time: CpuTime, forward: I64) -> I64:

@@ -189,3 +189,16 @@ def test_what_others_lose_to_what_a_late_rank_loses_time_to_is_their_mean_and_no
     )
     late = replace(finding(LAUNCH, 400), rank=0)
     assert _lost_by_others(analysis, Cause.LAUNCH, late) == pytest.approx(lost)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_operators_of_the_cpu_alone_keep_nothing_waiting(alone: bool) -> None:
+    """Nor is what remains of them unknown: they stand where their size puts them."""
+    copies = replace(finding(Category.MEMORY_BOUND_KERNELS, 500), of_the_cpu_alone=alone)
+    python = replace(finding(Category.HOST_BOUND, 300), of_the_cpu_alone=alone)
+    assert ranked([python, copies]) == ([copies, python] if alone else [python, copies])
+
+
+@pytest.mark.parametrize(("alone", "weighs"), [(False, 0.25), (True, 0.5)])
+def test_slow_operators_of_the_cpu_alone_weigh_what_their_ceiling_says(alone: bool, weighs: float) -> None:
+    assert weight(replace(finding(Category.SLOW_OPERATOR, 500), of_the_cpu_alone=alone)) == weighs
