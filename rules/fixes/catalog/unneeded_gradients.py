@@ -153,12 +153,13 @@ class SkipUnusedGradients:
     explanation = """
 When it applies
     In each of at least two steps with an optimizer's step and one backward pass, the gradients of some parameters are
-    stored anew, and others are added to older ones: no optimizer clears those. In the forward pass they come before
-    all parameters whose gradients are stored.
+    stored anew, and others are added to older ones: no optimizer clears those.
 
 What is changed in the replay
-    The backward pass ends before them: its functions for the operators of the forward pass up to there are gone, and
-    what anomaly detection notes down for these.
+    Where they come before all parameters whose gradients are stored, the backward pass ends before them: its functions
+    for the operators of the forward pass up to there are gone, and what anomaly detection notes down for these. Of
+    other parameters, as where a picture is changed by what a frozen network says of it, the products and convolutions
+    that compute their gradients are gone, with what converts and adds them. Shapes must be recorded for that.
 
 What makes it more or less
     Without gradients, the forward pass of this part also takes less CPU time and keeps no activations, which is not
@@ -167,10 +168,15 @@ What makes it more or less
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         found = unneeded_gradients(analysis)
-        nodes = np.isin(autograd_functions(analysis), found.functions)
+        function = autograd_functions(analysis)
+        nodes, parameters = np.isin(function, found.functions), found.parameters
+        if shapes := _shapes_of(analysis, found.gathers):
+            beside = np.isin(function, found.beside) & _calls(analysis, shapes)
+            if share_of(replay, (nodes | beside)[replay.device.launch]) >= MIN_GPU_SHARE:
+                nodes, parameters = nodes | beside, parameters + found.more
         if not nodes[replay.device.launch].any():
             return
-        proposal = without_gradients(replay, nodes, found.parameters)
+        proposal = without_gradients(replay, nodes, parameters)
         noted = noting_ns_for(analysis, found.functions)
         yield replace(proposal, expected=together(proposal.expected, less_host_time(noted > 0, noted)))
 
@@ -199,14 +205,18 @@ What makes it more or less
         function = autograd_functions(analysis)
         nodes = np.isin(function, found.leading)
         if len(found.gathers):
-            inputs = inputs_of_events(analysis.trace, found.gathers)
-            shapes = frozenset(tuple(sorted((each or [[]])[0])) for each in inputs)
-            nodes |= np.isin(function, found.beside) & _calls(analysis, shapes)
+            nodes |= np.isin(function, found.beside) & _calls(analysis, _shapes_of(analysis, found.gathers))
         if share_of(replay, nodes[replay.device.launch]) >= MIN_GPU_SHARE:
             whose = "whose own optimizer clears them unused"
             yield without_gradients(
                 replay, nodes, found.parameters, whose, NO_GRADIENTS_FOR_OTHERS, _COMPUTED_AGAIN
             )
+
+
+def _shapes_of(analysis: Analysis, gathers: I64) -> frozenset[Shape]:
+    """The shapes of gathered gradients, sizes ascending."""
+    inputs = inputs_of_events(analysis.trace, gathers)
+    return frozenset(tuple(sorted(each[0])) for each in inputs if each and each[0])
 
 
 # of one tensor, for a block of a multi-tensor kernel (kChunkSize in ATen's ForeachUtils)

@@ -7,19 +7,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from parsers.model import BOOL, I64, Attribute, EventKind, Trace, derived
+from parsers.model import I64, Attribute, EventKind, Trace, derived
 from parsers.model.arrays import distinct_values
 from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.names.operators import is_autograd_function
 from rules.analysis.names.regions import is_optimizer_step
-from rules.analysis.stretches.unneeded_gradients import MIN_STEPS, adding, sequences
+from rules.analysis.stretches.unneeded_gradients import MIN_STEPS, adding, gathering, right_before, sequences
 from rules.kernels.recorded_shapes import inputs_of_event, inputs_of_events
 
 MIN_PASSES = 2  # of a step, each with an optimizer's step behind it
-_GATHERS = "torch::autograd::AccumulateGrad"
 _CLEARS = "Optimizer.zero_grad"
 _OF_LISTS = ("aten::_fused_", "aten::_foreach_")
 
@@ -69,10 +67,7 @@ def others_gradients(analysis: Analysis) -> OthersGradients:
     number = np.searchsorted(table.start[updates], table.start[functions])
     sequence, gathers = sequences(trace, functions)
     added = gathers & adding(trace, operators, functions)
-    inner = operators[named(trace, operators, _GATHERS.__eq__)]
-    shaped = np.full(len(table), -1, np.int64)
-    around = Innermost.of(trace, functions).at(table.start[inner])
-    shaped[around[around >= 0]] = inner[around >= 0]
+    shaped = gathering(trace, operators, functions)
     clears = table.start[_ranges(trace, lambda name: name.startswith(_CLEARS), steps[0].start, steps[-1].end)]
     leading, beside = np.zeros(len(functions), bool), np.zeros(len(functions), bool)
     owned: dict[int, Counter[str]] = {}
@@ -87,7 +82,7 @@ def others_gradients(analysis: Analysis) -> OthersGradients:
         begin = table.start[updates[index - 1]] if index else steps[0].start
         if not ((clears > begin) & (clears < table.start[functions[stored]].min())).any():
             return NONE
-        shapes = [_shapes(trace, shaped[functions[each]]) for each in (stored, adds)]
+        shapes = [_shapes(trace, shaped[each]) for each in (stored, adds)]
         if shapes[0] not in _updated(trace, operators, int(updates[index])):
             return NONE
         place = index % a_step
@@ -95,7 +90,7 @@ def others_gradients(analysis: Analysis) -> OthersGradients:
         counted.setdefault(place, set()).add((int(stored.sum()), int(adds.sum())))
         ends = mine & (sequence >= 0) & (sequence < sequence[stored].min())
         leading |= ends
-        beside |= _right_before(gathers, adds & ~ends) & mine
+        beside |= right_before(gathers, adds & ~ends) & mine
     if any(len(each) > 1 for each in counted.values()):
         return NONE
     for place, shapes_of in foreign.items():
@@ -106,7 +101,7 @@ def others_gradients(analysis: Analysis) -> OthersGradients:
     return OthersGradients(
         functions[leading | stray],
         functions[beside & ~leading & ~stray],
-        shaped[functions[stray]],
+        shaped[stray],
         sum(foreign[place].total() for place in foreign),
     )
 
@@ -133,10 +128,3 @@ def _updated(trace: Trace, operators: I64, update: int) -> list[Counter[str]]:
         first = (inputs_of_event(trace, event) or [[]])[0]
         found.setdefault(int(table.name[event]), Counter()).update(str(each) for each in first)
     return list(found.values())
-
-
-def _right_before(gathers: BOOL, wanted: BOOL) -> BOOL:
-    """The functions between two that gather, where the second one is wanted."""
-    place = np.arange(len(gathers))
-    following = np.minimum.accumulate(np.where(gathers, place, len(gathers))[::-1])[::-1]
-    return np.append(wanted, False)[following] & ~gathers
