@@ -80,12 +80,13 @@ def _of_rank(analysis: Analysis, rank: int | None, operators: I64, functions: I6
     functions = functions[np.lexsort((table.start[functions], table.lane[functions]))]
     sequence, gathers = sequences(trace, functions)
     added = gathers & adding(trace, operators, functions)
-    edges = _ends_of_updates(trace, lanes, functions, steps[0].start, steps[-1].end)
-    if len(edges) < MIN_STEPS:
+    edges = _updates(trace, lanes, functions)
+    steady = np.flatnonzero((edges >= steps[0].start) & (edges < steps[-1].end))
+    if len(steady) < MIN_STEPS:
         return NONE
     window = np.searchsorted(edges, table.start[functions])
     unneeded, stray, counted = np.zeros(len(functions), bool), np.zeros(len(functions), bool), set()
-    for number in range(len(edges)):
+    for number in steady.tolist():
         mine = window == number
         stored = mine & gathers & ~added
         if not stored.any() or not _is_one_pass(trace, forward, functions[mine], int(sequence[mine].max())):
@@ -147,16 +148,14 @@ def _is_one_pass(trace: Trace, forward: I64, functions: I64, last: int) -> bool:
     return last >= 0 and len(begun) > 0 and bool(begun.min() < table.start[functions].min())
 
 
-def _ends_of_updates(trace: Trace, lanes: I64, functions: I64, start: int, end: int) -> I64:
-    """Where optimizers' steps begin, of those that begin within some time: one behind each backward pass.
+def _updates(trace: Trace, lanes: I64, functions: I64) -> I64:
+    """Where optimizers' steps begin, one behind each backward pass.
 
     The CPU may run ahead of steps that were found on the GPU, so that these part no passes.
     """
     table = trace.events
     ranges = table.of_kind(EventKind.REGION)
-    ranges = ranges[
-        np.isin(table.lane[ranges], lanes) & (table.start[ranges] >= start) & (table.start[ranges] < end)
-    ]
+    ranges = ranges[np.isin(table.lane[ranges], lanes)]
     begins = np.sort(table.start[ranges[named(trace, ranges, is_optimizer_step)]])
     passed = np.searchsorted(np.sort(table.start[functions]), begins)
     return begins[np.diff(passed, prepend=0) > 0]

@@ -1,0 +1,229 @@
+"""Results that are the same as before: a frozen network's, a gradient taken twice; and gradients of frozen weights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from parsers.model import Attribute
+from parsers.model.late import dataclass
+from rules.analysis.analysis import Analysis
+from rules.analysis.stretches.unneeded_gradients import unneeded_gradients
+from rules.fixes.catalog.same_results import EvaluateOnce, KeepResult
+from rules.fixes.catalog.unneeded_gradients import SkipUnusedGradients
+from rules.fixes.plan import Plan, Promise, make_plan
+from tests.rules.builder import AUTOGRAD, MAIN, TinyTrace
+from tests.rules.test_fixes import plan_of_body
+from tests.rules.test_written_forms import PRODUCT, Called, Program
+
+FUNCTION = "autograd::engine::evaluate_function: "
+PICTURE, WEIGHTS, LAYERS, LENGTH = [512, 1024], [1024, 1024], 4, 1_000.0
+
+
+@dataclass
+class Queue:
+    """Until when the GPU is busy, in all steps."""
+
+    end: float = 0.0
+
+    def launch(self, trace: TinyTrace, at: float, took: float, thread: int) -> None:
+        begin = max(self.end, trace.shift + at + 8)
+        trace.operation(begin - trace.shift, begin + took - trace.shift, PRODUCT, at + 2, thread=thread)
+        self.end = begin + took
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Steps that change a picture by what a network says of it, after it was asked about another one."""
+
+    asks: bool = True  # about the other one
+    begins: str = ""  # with this operator, with shapes of the picture
+    updates: tuple[int, ...] = (512, 1024)  # the shape of what the optimizer updates
+    gradients: bool = True  # of the weights
+    stores: str = "aten::detach"  # what gathering the picture's gradient calls
+    weights_us: float = 60.0
+    asked_us: float = 50.0
+    marked_late: float = 0.0  # steps are marked so much later than they begin
+
+    def plan(self) -> Plan:
+        trace, queue = TinyTrace(), Queue()
+        for number in range(6):
+            trace.shift = LENGTH * number
+            trace.step(self.marked_late, LENGTH + self.marked_late, f"ProfilerStep#{number}")
+            self._step(trace, number, queue)
+        made = make_plan(Analysis(trace.build()), reaches={})
+        assert made.crashed == ()
+        return made
+
+    def promise(self, fix: str) -> Promise | None:
+        return next((each for each in self.plan().promises if each.proposal.fix == fix), None)
+
+    def _step(self, trace: TinyTrace, index: int, queue: Queue) -> None:
+        at, number = 10.0, 1_000 * index
+        if self.begins:
+            at = self._operator(trace, queue, at, self.begins, [PICTURE, PICTURE], 10.0)
+        for _ in range(LAYERS * self.asks):
+            at = self._operator(trace, queue, at, "aten::linear", [PICTURE, WEIGHTS], self.asked_us)
+        for layer in range(LAYERS):
+            at = self._operator(trace, queue, at, "aten::linear", [PICTURE, WEIGHTS], 50.0, number + layer)
+        for layer in reversed(range(LAYERS)):
+            function = trace.op(at, at + 45, f"{FUNCTION}AddmmBackward0", AUTOGRAD)
+            trace.builder.attribute(Attribute.SEQUENCE, np.array([function]), number + layer)
+            self._operator(trace, queue, at + 2, "aten::mm", [PICTURE, WEIGHTS], 60.0, thread=AUTOGRAD)
+            if self.gradients:
+                shapes = [[1024, 512], PICTURE]
+                self._operator(trace, queue, at + 22, "aten::mm", shapes, self.weights_us, thread=AUTOGRAD)
+                self._gather(trace, at + 46, WEIGHTS, "aten::add_")
+            at += 80
+        self._gather(trace, at, PICTURE, self.stores)
+        trace.region(at + 40, at + 70, "Optimizer.step#Adam.step")
+        self._operator(trace, queue, at + 42, "aten::_fused_adam_", [[list(self.updates)]], 10.0)
+
+    def _gather(self, trace: TinyTrace, at: float, shape: list[int], calls: str) -> None:
+        trace.op(at, at + 30, f"{FUNCTION}torch::autograd::AccumulateGrad", AUTOGRAD)
+        self._says(trace, trace.op(at + 1, at + 28, "torch::autograd::AccumulateGrad", AUTOGRAD), [shape])
+        trace.op(at + 3, at + 20, calls, AUTOGRAD)
+
+    def _operator(
+        self,
+        trace: TinyTrace,
+        queue: Queue,
+        at: float,
+        name: str,
+        shapes: Sequence[object],
+        took: float,
+        number: int = -1,
+        thread: int = MAIN,
+    ) -> float:
+        event = trace.op(at, at + 18, name, thread)
+        self._says(trace, event, shapes)
+        if number >= 0:
+            trace.builder.attribute(Attribute.SEQUENCE, np.array([event]), number)
+        queue.launch(trace, at, took, thread)
+        return at + 20
+
+    def _says(self, trace: TinyTrace, event: int, shapes: object) -> None:
+        dims = trace.builder.string(json.dumps(shapes))
+        trace.builder.attribute(Attribute.INPUT_DIMS, np.array([event]), dims)
+
+
+@pytest.mark.parametrize("late", [0.0, 300.0], ids=["marked in time", "marked amid the passes"])
+def test_gradients_of_weights_that_lead_to_a_picture(late: float) -> None:
+    promise = Picture(asks=False, marked_late=late).promise("skip-unused-gradients")
+    assert promise is not None
+    assert "for 4 parameters that no optimizer updates" in promise.proposal.title
+    assert 1.04 < promise.expected < 1.6
+
+
+@pytest.mark.parametrize(
+    ("program", "found"),
+    [
+        (Picture(asks=False), True),
+        (Picture(asks=False, gradients=False), False),
+        (Picture(asks=False, stores="aten::add_"), False),
+        (Picture(asks=False, weights_us=6.3), True),
+        (Picture(asks=False, weights_us=5.7), False),
+    ],
+    ids=["added up", "none", "all add up, as over several batches", "a twentieth", "less"],
+)
+def test_gradients_beside_what_is_trained(program: Picture, found: bool) -> None:
+    replay = program.plan().replay
+    told = [each.title for each in SkipUnusedGradients().proposals(replay.analysis, replay)]
+    assert bool(told) is found
+    assert unneeded_gradients(replay.analysis).parameters == 0
+
+
+@pytest.mark.parametrize(
+    ("program", "found"),
+    [
+        (Picture(), True),
+        (Picture(asks=False), False),
+        (Picture(updates=(1024, 1024)), False),
+        (Picture(begins="aten::mul"), True),
+        (Picture(begins="aten::copy_"), True),
+        (Picture(begins="aten::relu", asks=False), False),
+        (Picture(asked_us=9.3), True),
+        (Picture(asked_us=8.8), False),
+    ],
+    ids=[
+        "another picture",
+        "none",
+        "its weights are trained",
+        "something before",
+        "copied before",
+        "no layer",
+        "a twentieth",
+        "less",
+    ],
+)
+def test_frozen_networks_that_are_asked_again(program: Picture, found: bool) -> None:
+    replay = program.plan().replay
+    assert bool(list(KeepResult().proposals(replay.analysis, replay))) is found
+
+
+STATE, DATA = [128, 64], [1000, 128]
+MOVED = [Called("aten::mul", (STATE, []), 1), Called("aten::add", (STATE, STATE, []), 1)]
+GRADIENT = [
+    Called("aten::matmul", (DATA, STATE), 60, PRODUCT),
+    Called("aten::sigmoid", ([1000, 64],), 20),
+    Called("aten::sub", (STATE, STATE, []), 2),
+]
+KICK = [*GRADIENT, *MOVED]
+HALF_STEPS = [*KICK, *MOVED, *KICK] * 4
+IN_PLACE = [Called("aten::add_", (STATE, STATE, []), 1)]
+
+
+def is_twice(called: Sequence[Called]) -> bool:
+    program = Program(called)
+    replay = plan_of_body(program.body, length=program.length_us).replay
+    return bool(list(EvaluateOnce().proposals(replay.analysis, replay)))
+
+
+@pytest.mark.parametrize(
+    ("called", "found"),
+    [
+        (HALF_STEPS, True),
+        ([*GRADIENT, *IN_PLACE, *IN_PLACE, *GRADIENT, *IN_PLACE] * 4, True),
+        ([*KICK, *MOVED] * 8, False),
+        (KICK * 8, False),
+        ([*KICK, *GRADIENT, Called("aten::add", (STATE, STATE, []), 1), *MOVED] * 4, False),
+        ([*KICK, *KICK, Called("aten::randn_like", (STATE,), 1), *MOVED] * 4, False),
+        ([*KICK, *KICK, *KICK, *MOVED] * 4, False),
+        ([*KICK, Called("aten::relu", (STATE,), 1), *KICK] * 4, False),
+        ([*HALF_STEPS, Called("SigmoidBackward0", (STATE,), 30, number=7, backward=True)], False),
+    ],
+    ids=[
+        "kick, drift, kick",
+        "in place",
+        "moved after each",
+        "a descent",
+        "two slopes that are added",
+        "noise is added",
+        "moved after every third",
+        "no move",
+        "a training",
+    ],
+)
+def test_gradients_taken_twice(called: Sequence[Called], found: bool) -> None:
+    assert is_twice(called) is found
+
+
+@pytest.mark.parametrize(("steps_", "found"), [(2, False), (3, True)])
+def test_two_pairs_in_a_row_at_least(steps_: int, found: bool) -> None:
+    """Of what a step has, the first evaluation opens no pair, as nothing is known of what comes before it."""
+    other = [replace(each, name="aten::tanh") if "sig" in each.name else each for each in KICK]
+    assert is_twice([*other, *([*KICK, *MOVED, *KICK] * steps_), *other]) is found
+
+
+def test_every_second_one_goes_at_most_and_none_at_least() -> None:
+    program = Program(HALF_STEPS)
+    plan = plan_of_body(program.body, length=program.length_us)
+    (made,) = EvaluateOnce().proposals(plan.replay.analysis, plan.replay)
+    assert made.low is not None
+    assert plan.replay.gain([made.low]) == pytest.approx(1.0)
+    whole = 400 + 8 * 84 + 4 * 2
+    assert plan.replay.gain([made.expected]) == pytest.approx(whole / (whole - 3 * 84), rel=0.05)
