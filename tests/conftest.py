@@ -100,9 +100,8 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_unconfigure() -> None:
-    """Remove the session's throw-away home; at its end Python would look for garbage in all that was tested."""
+    """Remove the session's throw-away home."""
     _session_home.cleanup()
-    gc.freeze()
 
 
 @pytest.fixture

@@ -174,7 +174,7 @@ def slow_call(client: Client) -> tuple[int, list[int]]:
 
 
 def test_others_are_answered_while_one_recording_is_read_and_its_reading_has_an_end(start: Start) -> None:
-    client = start(opening_s=4.0)
+    client = start(opening_s=1.5)
     slow = client.call("open_recording", path="slow.json")
     opened = client.call("open_recording", path="quick.json")
     asked = client.call(
@@ -183,7 +183,7 @@ def test_others_are_answered_while_one_recording_is_read_and_its_reading_has_an_
     assert json.loads(client.text(opened))["events"] > 0
     assert json.loads(client.text(asked))["rows"] == [[["gemm(float*)"]]]
     assert "quick.json" in client.text(client.call("list_recordings"))
-    assert "takes longer than 4 s" in client.text(slow)
+    assert "takes longer than 1.5 s" in client.text(slow)
     assert json.loads(client.text(client.call("open_recording", path="quick.json")))["events"] > 0
     assert len(helpers_of(client.process.pid)) == 1
 

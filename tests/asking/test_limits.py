@@ -112,9 +112,9 @@ def test_a_question_gets_no_more_memory_than_it_may_use(asked: AskedRecording, s
 
 
 def test_a_question_gets_no_more_time_than_it_may_take(run: Path) -> None:
-    asked = AskedRecording([[run]], Limits(0.3, MAX_MEMORY))
+    asked = AskedRecording([[run]], Limits(0.2, MAX_MEMORY))
     for sql in ENDLESS:
-        with pytest.raises(TimeReached, match=r"0\.3 s") as reached:
+        with pytest.raises(TimeReached, match=r"0\.2 s") as reached:
             asked.answer(first_rows, Progress(), sql=sql)
         assert reached.value.option == "--time-limit"
     assert json.loads(asked.answer(how_many, Progress(), name="cuda_gpu_kern_sum"))["rows"] == 1
