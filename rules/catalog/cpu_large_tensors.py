@@ -39,6 +39,7 @@ class CpuOneHot(CpuRule):
     """Products with one-hot vectors, on the CPU."""
 
     id = "cpu-one-hot"
+    category = Category.SLOW_OPERATOR
     explanation = f"""
 What it found
     Only the CPU was recorded, and vectors that are one in a single place and zero everywhere else are multiplied by a
@@ -142,6 +143,7 @@ class CpuDenseTables(CpuRule):
     """Large embedding tables that are trained with dense gradients."""
 
     id = "cpu-dense-tables"
+    category = Category.SLOW_OPERATOR
     explanation = f"""
 What it found
     Only the CPU was recorded, and each step looks up few rows of an embedding table, but makes a gradient of all its
