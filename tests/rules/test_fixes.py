@@ -10,6 +10,7 @@ from rules.findings.category import Category
 from rules.fixes.base import EXPLANATION_HEADINGS, fixes
 from rules.fixes.plan import Plan, Promise, make_plan, plan_of
 from rules.replay.overlay import Overlay
+from tests.examples import one_of
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.test_replay import RECORDINGS, replay
 
@@ -41,7 +42,7 @@ def no_host(overlay: Overlay) -> None:
     overlay.waits[:] = False
 
 
-@pytest.mark.parametrize("name", sorted(RECORDINGS))
+@pytest.mark.parametrize("name", one_of(3, sorted(RECORDINGS)))
 def test_promises_keep_their_rules(name: str) -> None:
     made = plan(name)
     assert made.crashed == ()

@@ -13,6 +13,7 @@ from rules import Diagnosis, Severity
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.findings.base import Category
+from tests.examples import one_of
 from tests.opened import analysed, diagnosed
 
 LOUD = (Severity.HIGH, Severity.MEDIUM)
@@ -62,7 +63,7 @@ def said(diagnosis: Diagnosis, categories: set[str]) -> str:
     return " ".join(parts).lower()
 
 
-@pytest.mark.parametrize(("name", "expected"), IN_THE_REPOSITORY.items())
+@pytest.mark.parametrize(("name", "expected"), one_of(3, IN_THE_REPOSITORY.items()))
 def test_the_planted_problem_comes_first_and_is_named(
     repository: Path, name: str, expected: tuple[str, str]
 ) -> None:

@@ -324,7 +324,7 @@ def _recordings() -> list[str]:
     ]
 
 
-EVERY_DAY = 8  # of so many recordings, one, beside those of which something else is expected
+EVERY_DAY = 24  # of so many recordings, one, beside those of which something else is expected
 
 
 def _program(file: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rules.findings.base import Category, Severity
+from tests.examples import one_of
 from tests.opened import diagnosed
 
 ASIDE = (Category.GPU_BOUND, Category.RECORDING_OVERHEAD)
@@ -33,7 +34,7 @@ def recording(fixtures: Path, stem: str) -> list[Path]:
     return sorted((fixtures / "variants").glob(f"{stem}.*"))
 
 
-@pytest.mark.parametrize(("stem", "expected"), PLANTED.items())
+@pytest.mark.parametrize(("stem", "expected"), one_of(3, PLANTED.items()))
 def test_the_planted_problem_comes_first(fixtures: Path, stem: str, expected: tuple[str | None, str]) -> None:
     diagnosis = diagnosed(*recording(fixtures, stem))
     assert diagnosis.crashed == {}
