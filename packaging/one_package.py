@@ -10,6 +10,7 @@ import ast
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,16 +60,25 @@ def with_one_package(text: str, name: str) -> str:
     Raises ``ValueError`` for a statement that it cannot move.
     """
     lines = text.splitlines(keepends=True)
-    for node in ast.walk(ast.parse(text, name)):
+    for node in _imports(ast.parse(text, name)):
         if isinstance(node, ast.ImportFrom):
             ours = node.level == 0 and (node.module or "").partition(".")[0] in PACKAGES
-        elif isinstance(node, ast.Import):
-            ours = any(alias.name.partition(".")[0] in PACKAGES for alias in node.names)
         else:
-            continue
+            ours = any(alias.name.partition(".")[0] in PACKAGES for alias in node.names)
         if ours:
             lines[node.lineno - 1] = _moved(lines[node.lineno - 1], f"{name}:{node.lineno}")
     return "".join(lines)
+
+
+def _imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
+    """The import statements, wherever they stand; no expression is looked into, which would take most of the time."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield node
+        for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+            waiting += getattr(node, block, ())
 
 
 def _moved(line: str, place: str) -> str:

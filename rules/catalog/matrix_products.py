@@ -25,7 +25,8 @@ from rules.analysis.gpu.inside_window import (
 from rules.analysis.gpu.launch_sizes import nearly_empty
 from rules.analysis.names.families import Family, is_product_with_a_vector
 from rules.analysis.names.host_language import is_python
-from rules.findings.base import Category, Finding, Rule, remedy, rule
+from rules.findings.base import Category, Finding, Rule, Severity, remedy, rule
+from rules.kernels.factorisations import MEANT, factorises
 from rules.kernels.gpu_peaks import HALF_THE_BYTES, peaks_of
 from rules.losses.lost_time import event_evidence, kernel_culprit
 from rules.remedies.kernels import CHANNELS_LAST, PAD_SHAPES, single_precision
@@ -73,7 +74,9 @@ What to try
     from.
 
 When it is wrong
-    When the computation needs double precision, as simulations, solvers and some statistics do.
+    When the computation needs double precision, as simulations, solvers and some statistics do. Where factorisations
+    and triangular solves take a fifth of the time in double precision, that is usually meant, and it is told as
+    something small.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -91,24 +94,30 @@ When it is wrong
         if share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:
             return
         longest = kernel_name(trace.name(int(events[np.argmax(durations(trace, events))])))
+        meant = _is_meant(analysis, worst)
+        title = "Matrices are factorised" if meant else "Matrix products"
         yield self.finding(
             analysis,
+            severity=Severity.LOW if meant else None,
             headline=Headline(
-                "Matrix products in double precision", of_every_step(analysis, share(analysis, length(busy)))
+                f"{title} in double precision", of_every_step(analysis, share(analysis, length(busy)))
             ),
             account=(
                 f"{counted(analysis, len(events), 'matrix product', verb='compute')} with 64-bit numbers: "
                 f"{part_of_step(analysis, length(busy))}. The longest is {shortened(longest, 90)}. "
+                + ("Factorisations and triangular solves often need them. " if meant else "")
                 + _what_it_gives(trace, worst, ratio, vectors)
             ),
-            remedy=single_precision(trace, then_tf32=_has_tf32(trace, worst) and vectors < MAJORITY),
+            remedy=single_precision(
+                trace, then_tf32=_has_tf32(trace, worst) and vectors < MAJORITY, factorises=meant
+            ),
             ceiling_ns=ceiling,
             culprit=Culprit(CulpritKind.KERNEL, shortened(longest, 120)),
             device=worst,
             evidence=event_evidence(trace, events),
             intervals=pairs(busy),
             unknown=("Whether the computation needs double precision.",),
-            confidence="medium",
+            confidence="low" if meant else "medium",
         )
 
 
@@ -140,6 +149,14 @@ def _in_double(analysis: Analysis, device: int) -> I64:
         analysis, operations(analysis, device, EventKind.KERNEL), Family.GEMM, Family.CONVOLUTION
     )
     return kernels[of_type(analysis, kernels, "fp64")]
+
+
+def _is_meant(analysis: Analysis, device: int) -> bool:
+    """Whether factorisations and triangular solves take so much of the time in double precision."""
+    kernels = operations(analysis, device, EventKind.KERNEL)
+    kernels = kernels[of_type(analysis, kernels, "fp64")]
+    times = durations(analysis.trace, kernels)
+    return bool(times[factorises(analysis.trace, kernels)].sum() >= MEANT * times.sum())
 
 
 def _ratio(trace: Trace, device: int) -> float:

@@ -350,7 +350,8 @@ def _limit_of_kept(replay: Replay, changes: Sequence[Change]) -> float:
     """How many times faster a step is at most if all the work that some changes shorten took no time.
 
     A step was no longer than it was recorded, unless the CPU's time decides that and they shorten it. If they shorten
-    nothing else, it keeps all its other time, on a CPU that may be faster than the recorded one.
+    nothing else, it keeps all its other time; where the GPU idles much of it, on a CPU that may be faster than the
+    recorded one.
     """
     work, rest = replay.left_of(changes)
     if work <= 0:
@@ -359,8 +360,9 @@ def _limit_of_kept(replay: Replay, changes: Sequence[Change]) -> float:
     if limit >= MOSTLY_BUSY and not replay.leaves_host_time(changes):
         limit *= HOST_UNSURE
     if replay.leaves_host(changes):
-        saved = replay.usual_ns - rest
-        shortest = max(replay.gpu_work(), replay.usual_ns / HOST_UNSURE)
+        saved, before = replay.usual_ns - rest, replay.gpu_work()
+        idles = replay.limit(before) >= MOSTLY_BUSY
+        shortest = max(before, replay.usual_ns / HOST_UNSURE) if idles else replay.usual_ns
         limit = min(limit, shortest / max(shortest - saved, shortest / limit))
     return max(1.0, limit)
 

@@ -10,6 +10,7 @@ from parsers.model import BOOL, I64, Attribute, Trace, derived
 from parsers.model.arrays import MAX_NUMBER, per_value
 from parsers.model.late import regex
 from parsers.model.names.per_name import named
+from rules.kernels.launched_elements import reduced_chains
 from rules.kernels.operator_roofs import launched_by
 from rules.kernels.recorded_shapes import single_tensors_in
 
@@ -24,9 +25,12 @@ def spread_out(trace: Trace) -> I64:
     """Kernels that make a tensor by spreading smaller ones against each other, work on it, and reduce it; sorted.
 
     Fused, they read what was spread only, an eighth of the elements at most: no such tensor is ever written. They
-    follow one another on a stream, and the operators around them say so by their shapes; none without shapes.
+    follow one another on a stream, and the operators around them say so by their shapes; without shapes, what their
+    blocks say of their number of elements has to do.
     """
     pairs = launched_by(trace)
+    if not len(pairs.kernel):
+        return reduced_chains(trace)
     order = np.lexsort((trace.events.start[pairs.kernel], trace.events.lane[pairs.kernel]))
     kernel, operator = pairs.kernel[order], pairs.operator[order]
     dims = trace.attribute(Attribute.INPUT_DIMS, operator, -1)

@@ -172,14 +172,30 @@ def tensor_cores(
     )
 
 
-def single_precision(trace: Trace, *, then_tf32: bool) -> Remedy:
-    """Python programs that calculate with 64-bit numbers do so with 32 bits; then TF32 may be allowed."""
-    return remedy(
+def single_precision(trace: Trace, *, then_tf32: bool, begins: int = -1, factorises: bool = False) -> Remedy:
+    """Python programs that calculate with 64-bit numbers do so with 32 bits; then TF32 may be allowed.
+
+    ``begins``: the operator that first takes 64-bit numbers beside narrower ones, -1 where it is not known.
+    ``factorises``: matrices are factorised, for which 64 bits are usually meant.
+    """
+    tensors = (
         "Find where the first float64 tensor comes from (often a numpy array), and convert it: .float() or "
         "dtype=torch.float32."
         if program_of(trace) is Audience.PYTORCH
         else "Find where the first 64-bit array comes from (numpy's default), and convert it: "
-        "array.astype(numpy.float32).",
+        "array.astype(numpy.float32)."
+    )
+    return remedy(
+        *(
+            [
+                "Keep 64 bits if the matrices are nearly singular: their factors, and what is solved with them, may "
+                "be useless in 32. Else compare both results first."
+            ]
+            if factorises
+            else []
+        ),
+        *([_begins(trace.name(begins))] if begins >= 0 else []),
+        tensors,
         *(
             [
                 for_pytorch(
@@ -195,6 +211,12 @@ batch = torch.from_numpy(array)
 model = model.float()                                      # parameters, too
 torch.get_default_dtype()                                  # should say torch.float32""",
     )
+
+
+def _begins(operator: str) -> Words:
+    if operator in ("aten::to", "aten::_to_copy", "aten::type_as", "aten::double"):
+        return f"In each step, {operator} first makes 64-bit numbers of 32-bit ones: leave that out."
+    return f"In each step, {operator} is the first to take 64-bit numbers beside narrower ones: convert the former."
 
 
 _IMAGES = for_pytorch(

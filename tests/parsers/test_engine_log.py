@@ -64,6 +64,20 @@ def test_lines_in_which_only_prompts_are_read_are_counted_from_a_tenth_on(
     assert ("none generated in 10 % of the lines" in title) is told
 
 
+@pytest.mark.parametrize("engine", ["vLLM", "SGLang"])
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_data_parallel_ranks_speak_for_themselves(tmp_path: Path, engine: str, ranks: int) -> None:
+    lines = [
+        of_vllm(10.0, 1, 0, 1.0).replace("Engine 000", f"Engine 00{number % ranks}")
+        if engine == "vLLM"
+        else of_sglang(10.0, 1, 0, 0.5).replace(" TP0]", f" DP{number % ranks} TP0 EP0]")
+        for number in range(6)
+    ]
+    title = table_of(tmp_path, "".join(lines)).title
+    said = ", for each of 2 data-parallel ranks" if ranks > 1 else ""
+    assert title.startswith(f"Log of {engine}{said}: 10.0 tokens a second")
+
+
 def test_sglang_states_parts_of_its_cache(tmp_path: Path) -> None:
     table = table_of(tmp_path, of_sglang(123.5, 2, 1, 0.25) * 3)
     assert table.title == (

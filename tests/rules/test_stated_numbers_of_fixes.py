@@ -15,9 +15,10 @@ from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.fixes.base import Proposal, fixes
 from rules.fixes.catalog.mend_late_ranks import part_of_all_ranks
-from rules.fixes.catalog.once_for_requests import _from_kept, _of_weights
+from rules.fixes.catalog.once_for_requests import _from_kept
 from rules.fixes.catalog.slow_steps import _slow_steps
 from rules.fixes.copies_in_a_row import copies_in_a_row
+from rules.fixes.forms.converted_weights import of_weights
 from rules.fixes.plan import Promise
 from rules.replay.replay import Change, Replay, replay_of
 from tests.rules.builder import TinyTrace, steps
@@ -110,6 +111,16 @@ def test_kernels_that_move_memory_are_told_from_a_twentieth_of_the_gpus_time_on(
     """Of 1,600 us."""
     _, (only,) = proposed("use-tensor-cores", running((SGEMM, 600.0 - moved_us), (MOVING, moved_us)))
     assert ("16 bits halve" in only.title) is told
+
+
+@pytest.mark.parametrize(("product_us", "network"), [(165.0, True), (155.0, False)])
+def test_16_bits_are_for_networks_whose_layers_take_a_tenth_of_the_gpus_time(
+    product_us: float, network: bool
+) -> None:
+    """Of 1,600 us: numbers of a simulation are not kept in 16 bits."""
+    replay, (only,) = proposed("use-tensor-cores", running((SGEMM, product_us), (MOVING, 600.0 - product_us)))
+    assert left(replay, only.expected, "elementwise") == pytest.approx(1 / 2 if network else 1.0, rel=0.01)
+    assert only.title.startswith("Compute in 16 bits" if network else "Use the tensor cores")
 
 
 @pytest.mark.parametrize(("before", "after", "part"), [(8.0, 8.0, 1 / 2), (5.0, 5.0, 0.8), (3.9, 3.9, 1.0)])
@@ -342,7 +353,7 @@ def test_weights_are_converted_at_most_eight_operators_before_their_product(othe
         trace.shapes(rows[-1], [[7, 7]], ["float"])
     rows.append(trace.op(100, 105, "aten::linear"))
     trace.shapes(rows[-1], [data, weights], ["half", "half"])
-    assert bool(len(_of_weights(trace.build(), np.array(rows)))) is found
+    assert bool(len(of_weights(trace.build(), np.array(rows)))) is found
 
 
 @pytest.mark.parametrize(("extra_us", "found"), [(2_100, True), (1_900, False)])

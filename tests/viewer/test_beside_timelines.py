@@ -11,6 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
+from tests.examples import one_of
 from tests.parsers.flight_dumps import entry, open_entry, pickled
 from viewer.cli import main
 from viewer.loading.ranks.asking import FULL_RANKS
@@ -27,13 +28,16 @@ HUNG = tuple(f"flight/early_end.rank{rank}.pickle" for rank in range(3))
 
 @pytest.mark.parametrize(
     ("names", "says", "lanes"),
-    [
-        (HUNG, "Rank 2 never reached all_reduce #10", {"Collectives called"}),
-        (("flight/early_end.rank0.json",), "Rank 0 waits in all_reduce #10", {"Collectives called"}),
-        (("compiler/torch_trace.log",), "step was recompiled 3 times", {"Compiling"}),
-        (("stacks/feed.speedscope.json",), "44 % of the CPU's time is in parse", {"Samples"}),
-        (("stacks/burn.perf.txt.gz",), "45 % of the CPU's time is in smooth (burn)", {"Samples"}),
-    ],
+    one_of(
+        2,
+        [
+            (HUNG, "Rank 2 never reached all_reduce #10", {"Collectives called"}),
+            (("flight/early_end.rank0.json",), "Rank 0 waits in all_reduce #10", {"Collectives called"}),
+            (("compiler/torch_trace.log",), "step was recompiled 3 times", {"Compiling"}),
+            (("stacks/feed.speedscope.json",), "44 % of the CPU's time is in parse", {"Samples"}),
+            (("stacks/burn.perf.txt.gz",), "45 % of the CPU's time is in smooth (burn)", {"Samples"}),
+        ],
+    ),
 )
 def test_each_opens_with_its_verdict_and_its_lanes(
     make_window: Callable[..., MainWindow],

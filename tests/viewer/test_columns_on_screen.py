@@ -129,7 +129,7 @@ def judge(window: MainWindow, qtbot: QtBot) -> None:
         require_as_many_engine_steps_as_steps(window, qtbot)
 
 
-@pytest.mark.parametrize("sample", one_of(2, USUAL))
+@pytest.mark.parametrize("sample", one_of(4, USUAL))
 def test_every_column_of_a_sample_says_what_it_is_of(
     sample: str, empty_window: MainWindow, qtbot: QtBot
 ) -> None:

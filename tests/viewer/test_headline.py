@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 import resources
 from parsers.model.units import duration, percent
 from rules.analysis.idle.causes import Cause
+from tests.examples import one_of
 from tests.viewer.conftest import wait_until_laid_out, wait_until_ready
 from viewer.appearance.headline import Headline
 from viewer.window.main_window import MainWindow
@@ -51,7 +52,7 @@ def test_the_mouse_over_a_part_of_the_budget_lights_up_its_gaps_with_their_numbe
     assert window.timeline.overview.glow is None
 
 
-@pytest.mark.parametrize("width", [960, 1366])
+@pytest.mark.parametrize("width", one_of(2, [960, 1366]))
 def test_no_line_of_the_headline_is_cut_off(
     width: int, make_window: Callable[..., MainWindow], fixtures: Path, qtbot: QtBot
 ) -> None:

@@ -90,7 +90,7 @@ def cut_in_place(path: Path) -> None:
     ("happens", "form"),
     [
         (cut_in_place, "recording"),
-        (replaced_by_another, "exported"),
+        pytest.param(replaced_by_another, "exported", marks=pytest.mark.thorough),
         pytest.param(removed, "recording", marks=pytest.mark.thorough),
         pytest.param(emptied, "exported", marks=pytest.mark.thorough),
         pytest.param(removed, "exported", marks=pytest.mark.thorough),

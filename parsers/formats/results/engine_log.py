@@ -35,6 +35,10 @@ _ENGINES = {
         r"#queue-req: (?P<waiting>\d{1,6})"
     ),
 }
+_RANKS = {  # of data parallelism: each says what itself does
+    "vLLM": regex(r"Engine (\d{1,4}): Avg prompt throughput"),
+    "SGLang": regex(r"\bDP(\d{1,4})\b[^\n\]]{0,40}\] Decode batch"),
+}
 _COLUMNS = (
     ResultColumn("generated", "tokens/s"),
     ResultColumn("prompts", "tokens/s"),
@@ -55,7 +59,7 @@ class EngineLog(Parser):
     files = "logs of vLLM and SGLang"
     suffixes = (".log", ".txt", ".out")
     priority = 64
-    version = 3
+    version = 4
 
     def recognises(self, source: Source) -> bool:
         texts = [each.decode("utf-8", "replace") for each in source.printed]
@@ -73,7 +77,8 @@ def _tables(content: bytes) -> Iterator[ResultTable]:
     for name, line in _ENGINES.items():
         rows = _rows(line, text)
         if any(row[0] for row in rows):
-            yield ResultTable(_title(name, rows), _COLUMNS, tuple(rows))
+            ranks = len(set(_RANKS[name].findall(text)))
+            yield ResultTable(_title(name, rows, ranks), _COLUMNS, tuple(rows))
     yield from starts(text)
     yield from nccl_tables(text)
 
@@ -94,14 +99,15 @@ def _rows(line: re.Pattern[str], text: str) -> list[_Row]:
     ]
 
 
-def _title(name: str, rows: list[_Row]) -> str:
+def _title(name: str, rows: list[_Row], ranks: int) -> str:
     running, waiting, cache = (
         max(each) for each in zip(*((row[2], row[3], row[4]) for row in rows), strict=True)
     )
     waited = sum(row[3] > 0 for row in rows) / len(rows)
     queue = f"up to {waiting:,.0f} wait, in {percent(waited)} of the lines" if waiting else "none waits"
     at_once = f"at most {running:,.0f} request{'s' if running != 1 else ''} at once"
-    return f"Log of {name}: {_rates(rows)}, {at_once}, {queue}, KV cache at most {percent(cache / 100)} full"
+    each = f", for each of {ranks} data-parallel ranks" if ranks > 1 else ""
+    return f"Log of {name}{each}: {_rates(rows)}, {at_once}, {queue}, KV cache at most {percent(cache / 100)} full"
 
 
 def _rates(rows: list[_Row]) -> str:

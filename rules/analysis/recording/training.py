@@ -11,8 +11,9 @@ from parsers.model.names.per_name import distinct
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
 
+# not "dgrad", by which libraries compute a transposed convolution as well, forwards
 _OF_TRAINING = regex(
-    r"backward|autograd::engine|optim|zero_grad|(?<![a-z])bwd(?![a-z])|dgrad|wgrad|loss|gradient|adamw?(?![a-z])|"
+    r"backward|autograd::engine|optim|zero_grad|(?<![a-z])bwd(?![a-z])|wgrad|loss|gradient|adamw?(?![a-z])|"
     r"(?<![a-z])train",
     re.IGNORECASE,
 )

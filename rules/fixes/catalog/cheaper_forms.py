@@ -17,9 +17,10 @@ from rules.analysis.names.host_language import is_python
 from rules.analysis.recording.training import is_training
 from rules.findings.category import Category
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
-from rules.fixes.changes import durations_times, share_of, times, together, without_calls
+from rules.fixes.changes import durations_times, less_host_time, share_of, times, together, without_calls
 from rules.fixes.forms.unread_rows import unread_rows
 from rules.fixes.forms.written import called_in_order, costly_calls
+from rules.kernels.launched_elements import summed_differences
 from rules.kernels.one_hot_products import LEFT, MAX_LEFT, MIN_LEFT, one_hot_products
 from rules.kernels.pair_distances import MIN_DIMENSIONS, pair_distances
 from rules.remedies.distances import DISTANCES_BY_PRODUCT
@@ -214,6 +215,7 @@ What makes it more or less
 
 # passes over the distances that are left: the product and what is added to it, of points of so many dimensions
 PASSES, PASSES_AT_MOST, PASSES_AT_LEAST = 2.0, 4.0, 1.25
+MUCH_OF_GPU = 0.25  # in such kernels: without shapes, less may be a loss, or a variance written out
 
 
 @fix
@@ -225,22 +227,29 @@ class MultiplyForDistances:
 When it applies
     Two tensors are subtracted so that each row of one meets each row of the other, and the differences, at least four
     times as many as either has numbers and of at least 8 dimensions, are squared and summed, or their norm is taken.
-    That takes at least 5 % of the GPU's time, with its gradients. Shapes must be recorded.
+    That takes at least 5 % of the GPU's time, with its gradients. Where no shapes were recorded, the blocks of the
+    kernels have to say so, which take at least a quarter of the GPU's time: one reads along strides, and the others
+    square and sum as many numbers right behind it, 8 or more for each result.
 
 What is changed in the replay
     The differences are never written: of this time, 2 of as many parts as a point has dimensions are left.
 
 What makes it more or less
-    What is added to the product, 1.25 to 4 parts. Distances that are small beside the numbers themselves need single
+    What is added to the product, 1.25 to 4 parts. Without shapes, one of the two may be as large as the differences:
+    then nothing is gained. Distances that are small beside the numbers themselves need single
     precision in the product: without TF32.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         operators, dimensions = _differences(analysis)
         nodes, share = costly_calls(analysis, replay, operators)
-        if not share:
-            return
-        operations = nodes[replay.device.launch]
+        operations, known = nodes[replay.device.launch], share > 0
+        if not known:
+            found = summed_differences(analysis.trace, MIN_DIMENSIONS)
+            dimensions, operations = found.dimensions, np.isin(replay.device.event, found.kernels)
+            share = share_of(replay, operations)
+            if share < MUCH_OF_GPU or _has_shapes(analysis):
+                return
         left, most, least = (
             min(each / dimensions, 1.0) for each in (PASSES, PASSES_AT_MOST, PASSES_AT_LEAST)
         )
@@ -251,10 +260,16 @@ What makes it more or less
             problem="Distances are computed by broadcasting",
             remedy=DISTANCES_BY_PRODUCT,
             expected=durations_times(operations, left),
-            low=durations_times(operations, most),
+            low=durations_times(operations, most if known else 1.0),
             high=durations_times(operations, least),
-            depends_on="what is added to the product",
+            depends_on="what is added to the product"
+            if known
+            else "whether these are the differences of all pairs of two lists, which shapes would say",
         )
+
+
+def _has_shapes(analysis: Analysis) -> bool:
+    return Attribute.INPUT_DIMS in analysis.trace.attributes
 
 
 def _differences(analysis: Analysis) -> tuple[I64, int]:
@@ -269,6 +284,9 @@ MIN_TIMES = 2  # in a step: a matrix that is new in each step has to be sorted o
 # of the rest of a product, once rows are stored one behind the other: no conversion of indices, dense rows as they are,
 # and a kernel for such rows. One label propagation over 3 million edges: 0.45
 STORED_BY_ROWS = 0.5
+STORED_BY_ROWS_AT_MOST = (
+    0.25  # of a dozen launches, cuSPARSE needs three for a vector and a matrix stored like that
+)
 _COALESCES = "aten::_coalesce"
 _SPARSE_PRODUCTS = frozenset(
     f"aten::{name}" for name in ("_sparse_mm", "_sparse_addmm", "sspaddmm", "mm", "addmm", "mv", "matmul")
@@ -290,8 +308,8 @@ When it applies
     each step, which takes at least 5 % of the GPU's time.
 
 What is changed in the replay
-    The sorting is gone, and the products take half of what is left of their time, as with rows stored one behind the
-    other (CSR).
+    The sorting is gone, and the products take half of what is left of their time, on the CPU as well, as with rows
+    stored one behind the other (CSR): no indices are converted.
 
 What makes it more or less
     Whether the matrix is the same in each step: at least, it is sorted once in each, and products stay as they are.
@@ -316,6 +334,11 @@ What makes it more or less
             return
         again = often & ~np.isin(sorting, sorts[first, 2])
         products = np.isin(around.whole_operator, around.whole_operator[often]) & ~nodes
+        operations = products[replay.device.launch]
+        gone = together(
+            without_calls(replay, often),
+            less_host_time(products, around.time_inside(_COALESCES.__eq__, EventKind.CPU_OP)),
+        )
         yield Proposal(
             title=(
                 f"Sort the sparse matrix once: products coalesce it {max(count)} times in a step, {percent(share)} of "
@@ -334,9 +357,7 @@ What makes it more or less
                 ),
                 code=for_pytorch(_COALESCING_CODE),
             ),
-            expected=together(
-                without_calls(replay, often), durations_times(products[replay.device.launch], STORED_BY_ROWS)
-            ),
+            expected=together(gone, times(products, operations, STORED_BY_ROWS)),
             low=without_calls(replay, again),
             depends_on="whether the matrix is the same in each step, and how it is stored",
         )

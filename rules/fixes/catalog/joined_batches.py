@@ -16,8 +16,8 @@ from rules.analysis.stretches.backward_again import backward_again
 from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
 from rules.fixes.base import Proposal, fix, remedy
-from rules.fixes.catalog.once_for_requests import converts_weights
 from rules.fixes.changes import first_members, optimizer_calls, together, without_calls, without_meetings
+from rules.fixes.forms.converted_weights import converts_weights
 from rules.fixes.forms.random_passes import random_passes
 from rules.fixes.forms.written import costly_calls
 from rules.fixes.loops.alike import Rounds, make_the_same_calls, number_of

@@ -21,6 +21,9 @@ from rules.terms import NEARLY_ALL
 
 REACHED, REACHED_AT_LEAST = 0.8, 0.5  # of that ratio by real products: tensor cores wait for memory sooner
 NOTEWORTHY = 0.05  # of the GPU's time, in kernels that only move data
+# of the GPU's time, in products or in layers that only networks have: without these it is a simulation or statistics,
+# whose numbers are not kept in 16 bits
+OF_A_NETWORK = 0.1
 IN_16_BITS = 0.5  # of the time of kernels that move memory: tensors have half the size
 
 
@@ -36,7 +39,9 @@ When it applies
 
 What is changed in the replay
     They take the share of time that tensor cores would need: 0.8 of the ratio of the peak rates, with TF32 for
-    training, where it is faster than FP32 on this GPU, and 16 bits where nothing is trained.
+    training, where it is faster than FP32 on this GPU, and 16 bits where nothing is trained. In 16 bits all kernels
+    that move memory take half their time, if it is a network: products, normalisation, softmax and attention take at
+    least a tenth of the GPU's time.
 
 What makes it more or less
     TF32 keeps every tensor as it is; 16 bits double the rate and halve the bytes that all other kernels move. Small
@@ -60,8 +65,10 @@ What makes it more or less
             [each.dtype == "fp32" for each in classes], bool
         )[names]
         rates = tensor_core_rates(trace, gpu)
-        moving = of_kinds(families[names], *_MOVING)
         whole = max(total(replay, np.ones(len(names), bool)), 1.0)
+        layers = of_kinds(families[names], *_OF_NETWORKS)
+        network = total(replay, layers) >= OF_A_NETWORK * whole
+        moving = of_kinds(families[names], *_MOVING) & network
         share = total(replay, single) / whole
         easiest = faster(replay, single | attention, max(rates.easiest * REACHED, 1.0))
         halves = faster(replay, moving, 1 / IN_16_BITS)
@@ -95,6 +102,7 @@ What makes it more or less
         )
 
 
+_OF_NETWORKS = (Family.GEMM, Family.CONVOLUTION, Family.ATTENTION, Family.NORMALISATION, Family.SOFTMAX)
 _MOVING = (
     Family.ELEMENTWISE,
     Family.COPY_CAST,
