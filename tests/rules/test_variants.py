@@ -34,7 +34,7 @@ def recording(fixtures: Path, stem: str) -> list[Path]:
     return sorted((fixtures / "variants").glob(f"{stem}.*"))
 
 
-@pytest.mark.parametrize(("stem", "expected"), one_of(3, PLANTED.items()))
+@pytest.mark.parametrize(("stem", "expected"), one_of(3, reversed(PLANTED.items())))  # from the sound one on
 def test_the_planted_problem_comes_first(fixtures: Path, stem: str, expected: tuple[str | None, str]) -> None:
     diagnosis = diagnosed(*recording(fixtures, stem))
     assert diagnosis.crashed == {}
