@@ -23,7 +23,7 @@ from rules.analysis.gpu.inside_window import (
     total,
 )
 from rules.analysis.gpu.launch_sizes import nearly_empty
-from rules.analysis.names.families import Family, is_product_with_a_vector
+from rules.analysis.names.families import Family, is_depthwise, is_product_with_a_vector
 from rules.analysis.names.host_language import is_python
 from rules.findings.base import Category, Finding, Rule, Severity, remedy, rule
 from rules.kernels.factorisations import MEANT, factorises
@@ -67,7 +67,8 @@ Why it costs time
 How it decides
     By the kernels' names (dgemm, d884, f64, double), in programs that run Python. The ceiling is the time of these
     kernels, less what they would still need at the peak rate of TF32 (before Ampere: FP32); products with a vector,
-    which are limited by memory, get at most twice as fast.
+    which are limited by memory, get at most twice as fast. Convolutions with a filter for each channel are no
+    products.
 
 What to try
     Convert the input and the model to float32, or use mixed precision. Find out where the first float64 tensor comes
@@ -148,7 +149,7 @@ def _in_double(analysis: Analysis, device: int) -> I64:
     kernels = of_family(
         analysis, operations(analysis, device, EventKind.KERNEL), Family.GEMM, Family.CONVOLUTION
     )
-    return kernels[of_type(analysis, kernels, "fp64")]
+    return kernels[of_type(analysis, kernels, "fp64") & ~named(analysis.trace, kernels, is_depthwise)]
 
 
 def _is_meant(analysis: Analysis, device: int) -> bool:

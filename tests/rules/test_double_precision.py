@@ -89,6 +89,14 @@ def test_what_kernels_take_in_32_bits(kernel: str, least: float, likely: float, 
 
 
 @pytest.mark.parametrize(
+    ("kernel", "told"), [("conv_depthwise2d_backward_kernel<double>", False), ("dgrad_kernel<double>", True)]
+)
+def test_filters_for_each_channel_are_no_matrix_products(kernel: str, told: bool) -> None:
+    analysis = analysed(double(f"void {kernel}", 500.0), double(DOUBLE, 100.0))
+    assert any(each.rule == "double-precision" for each in diagnose(analysis.trace).findings) is told
+
+
+@pytest.mark.parametrize(
     ("types", "sizes", "gone"),
     [
         (["double", "float"], [TENSOR, TENSOR], True),
@@ -122,8 +130,16 @@ def test_the_operator_that_first_takes_both_is_where_64_bits_begin(mixed: bool) 
 
 
 def test_a_conversion_at_the_beginning_is_to_be_left_out() -> None:
-    _, made = proposed(
-        analysed(("aten::to", COPY, 100.0, ["double", "float"], [TENSOR, TENSOR]), double(DOUBLE, 500.0))
-    )
+    """Of the program's own call, not of the copy that it makes inside."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.shapes(trace.op(1, 9, "aten::to"), [TENSOR], ["float"])
+        trace.shapes(trace.op(2, 8, "aten::copy_"), [TENSOR, TENSOR], ["double", "float"])
+        trace.operation(20, 120, COPY, 3)
+        for number in range(16):
+            trace.operation(120 + 20 * number, 140 + 20 * number, DOUBLE, 12 + 8 * number)
+        trace.call(145, 450, "cudaDeviceSynchronize")
+
+    _, made = proposed(Analysis(steps(5, 500, body).build()))
     assert "aten::to first makes 64-bit numbers" in str(made.remedy.advice)
     assert Category.FP64 in made.categories

@@ -276,3 +276,8 @@ _VECTOR = regex(r"gemv|dot_kernel|gemmSN|reduce_1Block", re.IGNORECASE)
 def is_product_with_a_vector(name: str) -> bool:
     """Whether a kernel multiplies a matrix, or a vector, by a vector: memory limits it, not the arithmetic units."""
     return _VECTOR.search(name) is not None
+
+
+def is_depthwise(name: str) -> bool:
+    """Whether a kernel convolves each channel with a filter of its own: no matrix product can do that."""
+    return "depthwise" in name

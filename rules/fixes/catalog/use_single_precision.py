@@ -9,7 +9,7 @@ import numpy as np
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.names.families import Family, is_product_with_a_vector
+from rules.analysis.names.families import Family, is_depthwise, is_product_with_a_vector
 from rules.analysis.names.host_language import is_python
 from rules.findings.category import Category
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix
@@ -69,7 +69,7 @@ What makes it more or less
         recorded = np.where(on_tensor_cores, rates.get("fp64_tensor", rates["fp64"]), rates["fp64"])
         single, tf32 = rates["fp32"], rates.get("tf32", rates["fp32"])
         vectors = named(trace, device.members, is_product_with_a_vector)
-        depthwise = double & named(trace, device.members, lambda name: "depthwise" in name)
+        depthwise = double & named(trace, device.members, is_depthwise)
         convolution = double & (families == Family.CONVOLUTION) & ~depthwise
         products = convolution | (double & (families == Family.GEMM) & ~vectors)
         others = double & ~products & ~depthwise

@@ -49,7 +49,8 @@ def _first(analysis: Analysis, mixes: BOOL) -> int:
         return -1
     first = int(mine[np.argmin(replay.host.start[mine])])
     around = surroundings_of(analysis)
-    return int(max(around.whole_operator[first], around.operator[first]))
+    called = int(around.whole_operator[first])
+    return called if called >= 0 else int(around.operator[first])
 
 
 def _mixes(trace: Trace, operators: I64) -> BOOL:
