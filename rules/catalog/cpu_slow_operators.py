@@ -18,6 +18,7 @@ from rules.analysis.arithmetic.intervals import contains, union
 from rules.analysis.cpu.active_dropouts import active_dropouts
 from rules.analysis.cpu.cpu_time import CpuTime
 from rules.findings.base import Category, Finding, Need, rule
+from rules.kernels.factorisations import MEANT, is_factorisation
 from rules.kernels.memory_orders import orders_differ
 from rules.kernels.operator_roofs import shown_shapes, work_of
 from rules.losses.at_once import FASTEST_READ
@@ -173,7 +174,8 @@ How it decides
     the names of the convolutions that PyTorch falls back to, if they have a backward pass: for one small input, PyTorch
     falls back to them as well. {percent(LEFT)} of their time is taken to remain, {percent(CONVOLUTION_LEFT)} of a
     convolution's. Below {percent(MIN_SHARE)} of the step nothing is reported, nor if
-    fewer than {MIN_STEPS} steps were found.
+    fewer than {MIN_STEPS} steps were found. Where factorisations and triangular solves take {percent(MEANT)} of the
+    time in double precision, that is usually meant, and nothing is reported either.
 
 What to try
     Convert the input and the model to float32, and find out where the first float64 tensor comes from.
@@ -199,6 +201,8 @@ When it is wrong
         took = int(spent[mine].sum())
         saved = min(round(float((spent[mine] * (1 - left)).sum())), time.step_ns)
         if saved < MIN_SHARE * time.step_ns:
+            return
+        if spent[mine & named(trace, event, is_factorisation)].sum() >= MEANT * took:
             return
         longest = time.by_name(event[mine], spent[mine])
         name = trace.name(longest[0][0])
