@@ -40,6 +40,15 @@ def passes(first: int = 100, count: int = 6, by: int = 1, **values: Any) -> list
     return [each for at in range(count) for each in a_pass(first + by * at, **values)]
 
 
+def recurrent(steps: int, first: bool = False, cell: str = "aten::lstm") -> list[Called]:
+    """A layer of two sequences, and what reads its last step."""
+    data = [steps, 2, 8] if first else [2, steps, 8]
+    return [
+        Called(cell, (data, [[1, 2, 16]], [[64, 8], [64, 16]]), 200, "void RNN_blockPersist_fp_LSTM"),
+        Called("aten::linear", ([2, 1, 16], [1, 16], []), 5, PRODUCT),
+    ]
+
+
 def is_found(called: Sequence[Called]) -> bool:
     return KeepKeysAndValues.id in Program(called).promises()
 
@@ -58,6 +67,11 @@ def is_found(called: Sequence[Called]) -> bool:
         (passes(by=-1), False),
         ([each for at in range(6) for each in a_pass(1, keys=100 + at)], False),
         ([*passes(), Called("MmBackward0", us=30, number=3, backward=True)], False),
+        ([each for at in range(6) for each in recurrent(50 + at)], True),
+        ([each for at in range(6) for each in recurrent(50 + at, first=True, cell="aten::gru")], True),
+        ([each for _ in range(6) for each in recurrent(50)], False),
+        ([each for at in range(6) for each in recurrent(50 + 2 * at)], False),
+        ([each for at in range(6) for each in recurrent(50 + at, cell="aten::embedding_bag")], False),
         (passes(us=3.0, count=MIN_PASSES, head=300.0), False),
     ],
     ids=[
@@ -72,6 +86,11 @@ def is_found(called: Sequence[Called]) -> bool:
         "shorter and shorter",
         "kept keys",
         "gradients",
+        "a recurrent layer",
+        "a recurrent layer, time first",
+        "a recurrent layer over the same steps",
+        "a recurrent layer over two more steps",
+        "no recurrent layer",
         "a small part of the GPU's time",
     ],
 )
@@ -97,3 +116,18 @@ def test_a_product_takes_as_long_as_its_weights() -> None:
     called = [one for place, each in enumerate(several) for one in (each, *a_pass(100 + place)[1:])]
     with_weights = Program(called).promises()[KeepKeysAndValues.id]
     assert with_weights.expected < 0.8 * Program(passes(us=400.0)).promises()[KeepKeysAndValues.id].expected
+
+
+def test_a_recurrent_layer_is_told_to_carry_its_state() -> None:
+    (made,) = (
+        each.proposal
+        for each in Program([each for at in range(6) for each in recurrent(50 + at)]).promises().values()
+        if each.proposal.fix == KeepKeysAndValues.id
+    )
+    assert made.title.startswith("Carry the state of the recurrent layers")
+    (made,) = (
+        each.proposal
+        for each in Program(passes()).promises().values()
+        if each.proposal.fix == KeepKeysAndValues.id
+    )
+    assert made.title.startswith("Keep the keys and values")

@@ -1,4 +1,4 @@
-"""Text that is generated without keeping anything of the tokens so far."""
+"""Sequences that are continued without keeping anything of what was computed of them so far."""
 
 from __future__ import annotations
 
@@ -18,22 +18,50 @@ from rules.replay.origins import called_operators
 from rules.replay.replay import Replay
 from rules.wording.words import for_pytorch
 
-_CODE = """output = model(prompt, use_cache=True)
+_KEEP = (
+    "Keep the keys and values of earlier tokens: {} of the GPU's time computes all of them again for each new one",
+    "passes over all tokens so far",
+    "All tokens so far are computed again for each new one",
+    remedy(
+        for_pytorch(
+            "Keep each layer's keys and values, and send only the new token through the model: use_cache=True in "
+            "transformers; in a model of your own, a cache that attention appends to."
+        ),
+        for_pytorch(
+            "Allocate the cache for the longest text once and write into it (StaticCache in transformers), so that "
+            "nothing is copied and a CUDA graph can replay each token."
+        ),
+        code=for_pytorch("""output = model(prompt, use_cache=True)
 for _ in range(length):
     token = pick(output.logits[:, -1:])                  # the new token alone goes through the model
-    output = model(token, past_key_values=output.past_key_values, use_cache=True)"""
+    output = model(token, past_key_values=output.past_key_values, use_cache=True)"""),
+    ),
+)
+_CARRY = (
+    "Carry the state of the recurrent layers: {} of the GPU's time goes through all steps so far for each new one",
+    "recurrent layers over all steps so far",
+    "All steps so far are computed again for each new one",
+    remedy(
+        for_pytorch("Keep the state that the layer returns, and give it the new step alone."),
+        code=for_pytorch("""output, state = lstm(history)
+for _ in range(horizon):
+    new = predict(output[:, -1:])
+    output, state = lstm(new, state)                     # not lstm(torch.cat([history, new], 1))"""),
+    ),
+)
 
 
 @fix
 class KeepKeysAndValues:
-    """Passes over all tokens so far for each new one."""
+    """Passes over all positions so far for each new one."""
 
     id = "keep-keys-and-values"
     explanation = f"""
 When it applies
     No gradients are computed, and at least {MIN_PASSES} passes in a row have an attention with a query for each
-    position: at least {MIN_POSITIONS}, and one more in each pass. What works on all of these positions takes at least
-    5 % of the GPU's time. Shapes must be recorded.
+    position: at least {MIN_POSITIONS}, and one more in each pass. Where there is no such attention, the same goes for
+    recurrent layers. What works on all of these positions takes at least 5 % of the GPU's time. Shapes must be
+    recorded.
 
 What is changed in the replay
     In each pass but the first of these, the time on the GPU of what works on all positions is divided by how many there
@@ -59,24 +87,12 @@ What makes it more or less
         factor[mine] = np.minimum(
             np.maximum(1.0 / found.positions[place], np.maximum(weights, MIN_NS) / took), 1.0
         )
+        title, culprit, problem, what = _CARRY if found.recurrent else _KEEP
         yield Proposal(
-            title=(
-                f"Keep the keys and values of earlier tokens: {percent(share)} of the GPU's time computes all of them "
-                "again for each new one"
-            ),
+            title=title.format(percent(share)),
             categories=(Category.RECOMPUTATION, Category.GPU_BOUND),
-            culprit="passes over all tokens so far",
-            problem="All tokens so far are computed again for each new one",
-            remedy=remedy(
-                for_pytorch(
-                    "Keep each layer's keys and values, and send only the new token through the model: use_cache=True "
-                    "in transformers; in a model of your own, a cache that attention appends to."
-                ),
-                for_pytorch(
-                    "Allocate the cache for the longest text once and write into it (StaticCache in transformers), so "
-                    "that nothing is copied and a CUDA graph can replay each token."
-                ),
-                code=for_pytorch(_CODE),
-            ),
+            culprit=culprit,
+            problem=problem,
+            remedy=what,
             expected=durations_times(mine, factor),
         )
