@@ -77,3 +77,25 @@ def test_a_gradient_is_not_taken_apart_for_items_that_are_one(function: str) -> 
     other = taken_apart("MulBackward0", 12).expected
     assert taken_apart(function, 12).expected > 1.5 * other
     assert taken_apart(function, 10).expected == pytest.approx(other, rel=0.05)
+
+
+def sent_one_by_one(kernels: int) -> list[Promise]:
+    """Each of 64 items is sent from pageable memory, and so many kernels work on it."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 10.0
+        trace.kernels(at, 1, 5, 20, "void first_kernel")
+        for _item in range(64):
+            at += 25
+            trace.copy(at + 6, at + 8, "HtoD", at, pageable=True, bytes=4096)
+            trace.call(at + 6, at + 10, "cudaStreamSynchronize")
+            if kernels:
+                trace.kernels(at + 12, kernels, 3, 4, "void sort_kernel", grid=8)
+        trace.kernels(at + 30, 1, 5, 20, "void last_kernel")
+
+    return [each for each in of_body(body, length=1700) if each.id.startswith("join-loop")]
+
+
+@pytest.mark.parametrize(("kernels", "found"), [(0, False), (2, True)])
+def test_copies_that_are_sent_one_by_one_are_no_loop_over_items(kernels: int, found: bool) -> None:
+    assert bool(sent_one_by_one(kernels)) is found

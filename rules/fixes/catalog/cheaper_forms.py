@@ -284,9 +284,6 @@ MIN_TIMES = 2  # in a step: a matrix that is new in each step has to be sorted o
 # of the rest of a product, once rows are stored one behind the other: no conversion of indices, dense rows as they are,
 # and a kernel for such rows. One label propagation over 3 million edges: 0.45
 STORED_BY_ROWS = 0.5
-STORED_BY_ROWS_AT_MOST = (
-    0.25  # of a dozen launches, cuSPARSE needs three for a vector and a matrix stored like that
-)
 _COALESCES = "aten::_coalesce"
 _SPARSE_PRODUCTS = frozenset(
     f"aten::{name}" for name in ("_sparse_mm", "_sparse_addmm", "sspaddmm", "mm", "addmm", "mv", "matmul")

@@ -75,7 +75,7 @@ def _independent(analysis: Analysis, replay: Replay) -> dict[bool, tuple[Loop, .
         if operator[loop.first] >= 0 and operator[loop.first] == operator[loop.last - 1]:
             continue
         is_model = of_model[body].any() and loop.times not in of_items
-        if carries or is_model or optimizer[body].any() or _only_reads_back(replay, loop):
+        if carries or is_model or optimizer[body].any() or _only_copies(replay, loop):
             continue
         pauses = around.silent_ns[loop.first + 1 : loop.last].sum()
         works = bool(pauses > MOSTLY_SILENT * host.gap[loop.first + 1 : loop.last].sum())
@@ -215,6 +215,15 @@ def _only_reads_back(replay: Replay, loop: Loop) -> bool:
     sent = copies(replay, CopyKind.H2D)[replay.waits.target[body]]  # a pageable copy waits, but reads nothing
     values = np.count_nonzero(waits & ~sent)
     return bool(loop.body < MIN_BODY_LENGTH * values)
+
+
+def _only_copies(replay: Replay, loop: Loop) -> bool:
+    """Whether a round does nothing but read values back, or send them: such copies have fixes of their own."""
+    body = slice(loop.first, loop.first + loop.body)
+    sends = of_nodes(replay, copies(replay, CopyKind.H2D))[body]
+    return _only_reads_back(replay, loop) or bool(
+        (sends | (replay.host.call[body] == Call.SYNCHRONIZE)).all()
+    )
 
 
 def _groups(replay: Replay, loop: Loop) -> list[Loop]:
