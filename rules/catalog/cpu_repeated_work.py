@@ -180,7 +180,7 @@ How it decides
     A tensor is joined (torch.cat, hstack ...) with at most as many other numbers, it is as large as what was joined
     before it in the same step, and no other operator is handed that. This happens at least {MIN_GROWS} times a step.
     The time until the next operator counts, too, where it is no longer than they are: large tensors are freed in it.
-    What joins them for the last time remains. Below {percent(MIN_SHARE)} of the step nothing is reported, nor if fewer
+    The last join remains. Below {percent(MIN_SHARE)} of the step nothing is reported, nor if fewer
     than {MIN_STEPS} steps were found. Shapes must be recorded.
 
 What to try

@@ -164,7 +164,7 @@ What makes it more or less
             ),
             categories=(Category.SLOW_OPERATOR, Category.RECOMPUTATION, Category.GPU_BOUND),
             culprit=_SHUFFLES,
-            problem="All numbers are shuffled for a few",
+            problem="Everything is shuffled to pick a few",
             remedy=DRAW_FEW,
             expected=times(nodes, nodes[replay.device.launch], LEFT_OF_DRAWING),
         )

@@ -50,7 +50,7 @@ What makes it more or less
         looks = without_calls(replay, calls_of(analysis, found.padding), gaps=0.0)
         operations = nodes[replay.device.launch]
         yield Proposal(
-            title=f"Smooth labels in the loss: {percent(share)} of the GPU's time is for a distribution of them",
+            title=f"Smooth labels in the loss: {percent(share)} of the GPU's time builds a distribution from them",
             categories=(Category.MEMORY_BOUND_KERNELS, Category.SLOW_OPERATOR),
             culprit="a distribution over all classes",
             problem="A distribution is built from labels for the loss",

@@ -42,10 +42,10 @@ What makes it more or less
         if not share:
             return
         yield Proposal(
-            title=f"Keep what the frozen network returned: {percent(share)} of the GPU's time asks it again",
+            title=f"Keep what the frozen network returned: {percent(share)} of the GPU's time runs it again",
             categories=_AGAIN,
             culprit="a frozen network",
-            problem="A frozen network is asked again in each step",
+            problem="A frozen network is run again in each step",
             remedy=KEEP_RESULT,
             expected=without_calls(replay, nodes),
             low=without_calls(replay, np.zeros(len(nodes), bool)),
@@ -76,10 +76,10 @@ What makes it more or less
         if not share:
             return
         yield Proposal(
-            title=f"Evaluate once for each place: {percent(share)} of the GPU's time most likely does so again",
+            title=f"Evaluate once per place: {percent(share)} of the GPU's time probably repeats the last evaluation",
             categories=_AGAIN,
             culprit="the same evaluation twice",
-            problem="The same is evaluated twice in a row",
+            problem="The same thing is evaluated twice in a row",
             remedy=EVALUATE_ONCE,
             expected=without_calls(replay, nodes),
             low=without_calls(replay, np.zeros(len(nodes), bool)),
