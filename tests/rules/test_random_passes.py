@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from parsers.model import I64
+from rules.fixes.forms import random_passes
 from rules.fixes.forms.random_passes import MAX_DROPOUTS, MIN_AHEAD
 from tests.rules.builder import TinyTrace
 from tests.rules.test_fixes import plan_of_body
@@ -119,3 +121,25 @@ def test_a_pass_has_at_most_so_many_dropouts(dropouts: int, found: bool) -> None
 def test_eight_operators_are_a_backbone(ahead: int, found: bool) -> None:
     each = [CONVOLUTION, *LAYER * (ahead - 1), DROPOUT, *HEAD]
     assert (gain(each) is not None) is found
+
+
+def test_dropouts_behind_other_operators_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network has hundreds, and comparing all operators for each two of them takes longer than all else together."""
+    compared: list[int] = []
+    run = random_passes._run
+
+    def counted(differs: I64, count: int, drop: int, period: int) -> tuple[int, int, int, int] | None:
+        compared.append(drop)
+        return run(differs, count, drop, period)
+
+    monkeypatch.setattr(random_passes, "_run", counted)
+    layers: list[Called] = [("aten::relu", [[8, 16, 32, size]]) for size in range(6)]
+    parts = [[CONVOLUTION, *layers[:size], *LAYER * 9, layers[size], DROPOUT] for size in range(1, 6)]
+    assert gain([each for part in parts for each in part], passes=1) is None
+    assert not compared
+    assert gain() is not None
+    assert compared
+
+
+def test_a_few_operators_are_no_pass() -> None:
+    assert gain([DROPOUT, *HEAD], passes=2, behind=()) is None

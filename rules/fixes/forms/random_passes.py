@@ -66,33 +66,51 @@ def _repeated(analysis: Analysis, operators: I64) -> Iterator[tuple[int, int, in
     """Where the first of such passes begins, how many operators each has, how many there are, and those ahead."""
     trace = analysis.trace
     drops = np.flatnonzero(named(trace, operators, _DROPOUT.match))
-    if len(drops) < 2:
+    if len(drops) < 2 or len(operators) <= MIN_AHEAD:
         return
     draws = trace.events.of_kind(EventKind.CPU_OP)
     draws = draws[named(trace, draws, _DRAWS.match)]
     drops = drops[holding(trace, operators[drops], draws)] if len(draws) else drops[:0]
     dims = trace.attribute(Attribute.INPUT_DIMS, operators, -1)
     key = trace.events.name[operators].astype(np.int64) * (len(trace.strings) + 1) + dims
+    before = _called_before(key, drops)
+    differs: dict[int, I64] = {}  # by how many operators a pass has
     behind = 0  # the last one that was found
     for at, drop in enumerate(drops.tolist()):
-        for other in drops[at + 1 : at + 1 + MAX_DROPOUTS].tolist():
-            made = _run(key, drop, other) if drop >= behind and key[drop] == key[other] else None
+        if drop < max(behind, MIN_AHEAD):
+            continue
+        near = slice(at + 1, at + 1 + MAX_DROPOUTS)
+        for other in drops[near][before[near] == before[at]].tolist():
+            if (period := other - drop) not in differs:
+                differs[period] = np.flatnonzero(key[:-period] != key[period:])
+            made = _run(differs[period], len(key), drop, period)
             if made is not None and at and drops[at - 1] >= made[0]:
                 break  # another dropout comes before
             if made is not None and _begin_alike(analysis, operators, *made):
                 yield made
-                first, period, times, _ = made
+                first, _, times, _ = made
                 behind = first + period * times
                 break
 
 
-def _run(key: I64, drop: int, other: int) -> tuple[int, int, int, int] | None:
-    """The row of equal passes of which two have their first dropouts here."""
-    period = other - drop
-    differs = np.flatnonzero(key[:-period] != key[period:])
+def _called_before(key: I64, drops: I64) -> I64:
+    """A number for each dropout and the operators before it, as many as a pass has at least: the same for the same.
+
+    Others hardly ever have the same number; of dropouts before which fewer are called it says nothing.
+    """
+    window = np.lib.stride_tricks.sliding_window_view(key, MIN_AHEAD + 1)
+    factors = np.power(np.int64(1_000_003), np.arange(MIN_AHEAD + 1))  # it may overflow
+    return np.asarray((window[np.maximum(drops - MIN_AHEAD, 0)] * factors).sum(axis=1))
+
+
+def _run(differs: I64, count: int, drop: int, period: int) -> tuple[int, int, int, int] | None:
+    """The row of equal passes of which one has its first dropout here; ``differs``: which operators the next one lacks.
+
+    There are ``count`` operators, ``period`` in a pass.
+    """
     place = int(np.searchsorted(differs, drop))
     begin = int(differs[place - 1]) + 1 if place else 0
-    end = (int(differs[place]) if place < len(differs) else len(key) - period) + period
+    end = (int(differs[place]) if place < len(differs) else count - period) + period
     times = (end - begin) // period
     first = end - times * period
     ahead = drop - first
