@@ -29,6 +29,10 @@ def together(*changes: Change) -> Change:
     return change
 
 
+def unchanged(_: Overlay) -> None:
+    """As it is: the least that a change gives, where it may give nothing."""
+
+
 def share_of(replay: Replay, operations: BOOL) -> float:
     """The part of the GPU's time, 0 to 1, that these of its operations take."""
     took = replay.device.duration

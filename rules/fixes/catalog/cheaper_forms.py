@@ -19,14 +19,13 @@ from rules.findings.category import Category
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
 from rules.fixes.changes import durations_times, less_host_time, share_of, times, together, without_calls
 from rules.fixes.forms.unread_rows import unread_rows
-from rules.fixes.forms.written import called_in_order, costly_calls
+from rules.fixes.forms.written import called_in_order, costly_calls, operations_of
 from rules.kernels.launched_elements import summed_differences
 from rules.kernels.one_hot_products import LEFT, MAX_LEFT, MIN_LEFT, one_hot_products
 from rules.kernels.pair_distances import MIN_DIMENSIONS, pair_distances
 from rules.remedies.distances import DISTANCES_BY_PRODUCT
 from rules.remedies.gathering import PICK_WITHOUT_SORTING
 from rules.remedies.look_ups import ROWS_BY_INDEX
-from rules.replay.origins import called_operators
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 from rules.wording.words import for_pytorch
@@ -385,14 +384,11 @@ What makes it more or less
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         found, device = unread_rows(analysis, replay), replay.device
-        nodes, share = costly_calls(analysis, replay, found.operators)
+        _, share = costly_calls(analysis, replay, found.operators)
         if not share:
             return
-        operator = called_operators(analysis)[device.launch]
-        mine = nodes[device.launch]
-        order = np.argsort(found.operators)
+        mine, place = operations_of(analysis, replay, found.operators)
         factor = np.ones(len(device))
-        place = order[np.searchsorted(found.operators, operator[mine], sorter=order)]
         weights = found.weights_ns[place] / np.maximum(device.duration[mine], 1.0)
         factor[mine] = np.minimum(np.maximum(found.read[place], weights), 1.0)
         product = analysis.trace.name(int(found.operators[0]))

@@ -15,7 +15,7 @@ from rules.findings.category import Category
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
 from rules.fixes.changes import MIN_NS, durations_times, share_of
 from rules.fixes.forms.written import called_in_order
-from rules.kernels.recorded_shapes import Shape, inputs_in
+from rules.kernels.recorded_shapes import Shape, inputs_in, single_tensors_in
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 from rules.wording.words import for_pytorch
@@ -92,7 +92,7 @@ def _multiplied_out(analysis: Analysis) -> BOOL:
     if not made:
         return found
     for each in keys:
-        shapes = [tuple(one) for one in inputs[each] if one and not _is_list(one)]
+        shapes = single_tensors_in(trace.strings[each])
         if any(_is_of(shapes, *sizes) for sizes in made):
             found[known[dims == each]] = True
     return found
@@ -107,14 +107,14 @@ def _low_rank(analysis: Analysis) -> Iterator[tuple[int, int, int]]:
         thin = {
             key: sizes
             for key in distinct_values(dims[dims >= 0]).tolist()
-            if (sizes := _thin(_shapes(trace.strings[key])))
+            if (sizes := _thin(single_tensors_in(trace.strings[key])))
         }
         for at in np.flatnonzero(np.isin(dims, list(thin))).tolist():
             rows, columns, rank = thin[int(dims[at])]
             if trace.strings[int(name[at])] not in _PRODUCTS:
                 continue
             for place in range(at + 1, min(at + 2 + NEAR, len(called))):
-                shapes = _shapes(trace.strings[int(dims[place])]) if dims[place] >= 0 else []
+                shapes = single_tensors_in(trace.strings[int(dims[place])]) if dims[place] >= 0 else []
                 if trace.strings[int(name[place])] in _WEIGHTED and _is_layer(shapes, *thin[int(dims[at])]):
                     yield rows, columns, rank
                 if (rows, columns) not in shapes:
@@ -143,10 +143,6 @@ def _is_of(shapes: list[Shape], rows: int, columns: int, rank: int) -> bool:
         (first, _), (_, last) = shapes
         return (first, last) == whole or (whole in shapes and rank in (first, last))
     return bool(shapes) and all(each == whole for each in shapes)
-
-
-def _shapes(dims: str) -> list[Shape]:
-    return [tuple(each) for each in inputs_in(dims) if each and not _is_list(each)]
 
 
 def _is_list(sizes: list[object]) -> bool:

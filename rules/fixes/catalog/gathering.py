@@ -16,12 +16,20 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
 from rules.findings.category import Category
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix
-from rules.fixes.changes import MIN_NS, durations_times, of_nodes, share_of, times, together, without_calls
+from rules.fixes.changes import (
+    MIN_NS,
+    durations_times,
+    of_nodes,
+    share_of,
+    times,
+    together,
+    unchanged,
+    without_calls,
+)
 from rules.fixes.forms.gathered_rows import GatheredRows, passes_over_gathered, products_of_gathered
-from rules.fixes.forms.written import called_in_order, calls_of, costly_calls
+from rules.fixes.forms.written import called_in_order, calls_of, costly_calls, operations_of
 from rules.kernels.recorded_shapes import inputs_of_event, single_tensors_in
 from rules.remedies.gathering import ADD_BY_INDEX, DRAW_FEW, MULTIPLY_FIRST, RUN_FIRST
-from rules.replay.origins import called_operators
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 
@@ -30,12 +38,10 @@ _AGAIN = (Category.RECOMPUTATION, Category.GPU_BOUND, Category.MEMORY_BOUND_KERN
 
 def _left(analysis: Analysis, replay: Replay, found: GatheredRows, power: float = 1.0) -> F64:
     """The part of its time that remains of each operation; kernels that are short already stay as long as they are."""
-    device, operator = replay.device, called_operators(analysis)[replay.device.launch]
-    place = np.minimum(np.searchsorted(found.operators, operator), len(found.operators) - 1)
-    mine = found.operators[place] == operator
+    device, (mine, place) = replay.device, operations_of(analysis, replay, found.operators)
     factor = np.ones(len(device))
     shortest = np.minimum(MIN_NS / np.maximum(device.duration[mine], 1.0), 1.0)
-    left = found.left[place[mine]] ** power
+    left = found.left[place] ** power
     factor[mine] = np.where(left > 0, np.maximum(left, shortest), 0.0)
     return factor
 
@@ -271,7 +277,7 @@ What makes it more or less
             problem="Indices are sorted to add up rows",
             remedy=ADD_BY_INDEX,
             expected=together(without_calls(replay, sorting), durations_times(adding, LEFT_OF_ADDING)),
-            low=without_calls(replay, np.zeros(len(nodes), bool)),
+            low=unchanged,
             high=together(without_calls(replay, sorting), durations_times(adding, MIN_LEFT_OF_ADDING)),
             depends_on="how many rows are added at one place",
         )

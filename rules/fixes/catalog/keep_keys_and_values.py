@@ -13,8 +13,7 @@ from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import MIN_NS, durations_times
 from rules.fixes.forms.growing_sequences import MIN_PASSES, MIN_POSITIONS, growing_sequences
 from rules.fixes.forms.unread_rows import reading_weights_ns
-from rules.fixes.forms.written import costly_calls
-from rules.replay.origins import called_operators
+from rules.fixes.forms.written import costly_calls, operations_of
 from rules.replay.replay import Replay
 from rules.wording.words import for_pytorch
 
@@ -74,14 +73,11 @@ What makes it more or less
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         found, device = growing_sequences(analysis), replay.device
-        nodes, share = costly_calls(analysis, replay, found.operators)
+        _, share = costly_calls(analysis, replay, found.operators)
         if not share:
             return
-        operator = called_operators(analysis)[device.launch]
-        mine = nodes[device.launch]
-        order = np.argsort(found.operators)
-        place = order[np.searchsorted(found.operators, operator[mine], sorter=order)]
-        weights = reading_weights_ns(analysis.trace, replay, operator[mine])
+        mine, place = operations_of(analysis, replay, found.operators)
+        weights = reading_weights_ns(analysis.trace, replay, found.operators[place])
         took = np.maximum(device.duration[mine], 1.0)
         factor = np.ones(len(device))
         factor[mine] = np.minimum(

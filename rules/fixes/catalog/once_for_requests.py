@@ -13,7 +13,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.recording.training import is_training
 from rules.findings.category import Category
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
-from rules.fixes.changes import copies, share_of, without_calls
+from rules.fixes.changes import copies, share_of, unchanged, without_calls
 from rules.kernels.recorded_shapes import Shape, single_tensors_in
 from rules.losses.owners import place_of
 from rules.replay.overlay import Overlay
@@ -96,7 +96,7 @@ What makes it more or less
                 code=for_pytorch(_COMPUTING_CODE),
             ),
             expected=without_calls(replay, nodes),
-            low=_unchanged,
+            low=unchanged,
             depends_on="whether this data is the same in each request",
         )
 
@@ -214,10 +214,6 @@ def _shapes_of_dims(trace: Trace, dims: I64) -> list[list[Shape]]:
         for each in distinct_values(dims).tolist()
     }
     return [read[each] for each in dims.tolist()]
-
-
-def _unchanged(_: Overlay) -> None:
-    """As it is."""
 
 
 TOGETHER = 16.0  # requests: a batch that serving programs form by default, and at least a quarter of it

@@ -24,6 +24,7 @@ from rules.fixes.changes import (
     of_nodes,
     per_step,
     together,
+    unchanged,
     without_calls,
     without_waiting,
 )
@@ -37,7 +38,6 @@ from rules.remedies.engines import directive_advice
 from rules.remedies.host_work import by_name
 from rules.remedies.remedy import remedy
 from rules.remedies.waiting import fewer_waits
-from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay, replay_of
 from rules.replay.surroundings import Surroundings, surroundings_of
 from rules.terms import Culprit, CulpritKind
@@ -96,7 +96,7 @@ What makes it more or less
                 code=for_pytorch(_CODE),
             ),
             expected=without_waiting(waits),
-            low=_unchanged,
+            low=unchanged,
             depends_on="if the next request is there before this one is answered",
             redesign=True,
         )
@@ -136,10 +136,6 @@ def result_reads(analysis: Analysis) -> BOOL:
     found = none.copy()
     found[at[reading[group]]] = True
     return found
-
-
-def _unchanged(_: Overlay) -> None:
-    """As it is."""
 
 
 COUNTED = "counting rows"

@@ -42,9 +42,11 @@ def random_passes(analysis: Analysis, replay: Replay) -> tuple[I64, int]:
     """
     found, passes = [np.empty(0, np.int64)], 0
     if Attribute.INPUT_DIMS in analysis.trace.attributes and not (autograd_functions(analysis) >= 0).any():
+        draws = analysis.trace.events.of_kind(EventKind.CPU_OP)
+        draws = draws[named(analysis.trace, draws, _DRAWS.match)]
         for operators in called_in_order(analysis):
             for mine in _of_steps(analysis, replay, operators):
-                for first, period, times, ahead in _repeated(analysis, mine):
+                for first, period, times, ahead in _repeated(analysis, mine, draws):
                     again = first + period * np.arange(1, times)[:, None] + np.arange(ahead)
                     found.append(mine[again.reshape(-1)])
                     passes = max(passes, times)
@@ -62,14 +64,12 @@ def _of_steps(analysis: Analysis, replay: Replay, operators: I64) -> list[I64]:
     return np.split(operators, np.flatnonzero(np.diff(step)) + 1)
 
 
-def _repeated(analysis: Analysis, operators: I64) -> Iterator[tuple[int, int, int, int]]:
+def _repeated(analysis: Analysis, operators: I64, draws: I64) -> Iterator[tuple[int, int, int, int]]:
     """Where the first of such passes begins, how many operators each has, how many there are, and those ahead."""
     trace = analysis.trace
     drops = np.flatnonzero(named(trace, operators, _DROPOUT.match))
     if len(drops) < 2 or len(operators) <= MIN_AHEAD:
         return
-    draws = trace.events.of_kind(EventKind.CPU_OP)
-    draws = draws[named(trace, draws, _DRAWS.match)]
     drops = drops[holding(trace, operators[drops], draws)] if len(draws) else drops[:0]
     dims = trace.attribute(Attribute.INPUT_DIMS, operators, -1)
     key = trace.events.name[operators].astype(np.int64) * (len(trace.strings) + 1) + dims

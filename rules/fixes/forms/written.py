@@ -26,6 +26,13 @@ def calls_of(analysis: Analysis, operators: I64) -> BOOL:
     return np.isin(called_operators(analysis), operators)
 
 
+def operations_of(analysis: Analysis, replay: Replay, operators: I64) -> tuple[BOOL, I64]:
+    """Which operations of the GPU belong to these operators and their gradients, and to which place among them each."""
+    operator = called_operators(analysis)[replay.device.launch]
+    mine, order = np.isin(operator, operators), np.argsort(operators, kind="stable")
+    return mine, order[np.searchsorted(operators, operator[mine], sorter=order)]
+
+
 def costly_calls(analysis: Analysis, replay: Replay, operators: I64) -> tuple[BOOL, float]:
     """The host nodes as ``calls_of`` has them, and the part of the GPU's time in what they launch.
 
