@@ -35,8 +35,6 @@ RECOMPILE_LIMIT = 8
 
 @rule
 class CompiledAgain(Rule):
-    """Speaks of the functions that took longest to compile again, by the log of the compiler."""
-
     id = "compiled-again"
     category = Category.RECOMPILATION
     needs = frozenset({Need.COMPILER_LOG})
@@ -122,8 +120,6 @@ y = torch.where(y.sum() > 0, y + 1, y)        # a branch that depends on data, a
 
 @rule
 class GraphBreaks(Rule):
-    """Speaks of the places at which graphs break most often."""
-
     id = "graph-breaks"
     category = Category.GRAPH_BREAK
     needs = frozenset({Need.COMPILER_LOG})
@@ -176,8 +172,6 @@ When it is wrong
 
 @rule
 class ShortKernelsInGraph(Rule):
-    """What a graph cannot take away: the start of each kernel on the GPU."""
-
     id = "short-kernels-in-graph"
     category = Category.LAUNCH_BOUND
     needs = frozenset({Need.GPU_EVENTS})

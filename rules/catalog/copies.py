@@ -91,8 +91,6 @@ def _between_pieces(analysis: Analysis, copies: Copies) -> str:
 
 @rule
 class CopiesFromGpu(ExposedCopies):
-    """Device-to-host copies on the critical path."""
-
     id = "copies-from-gpu"
     category = Category.COPY_D2H
     direction = CopyKind.D2H
@@ -140,8 +138,6 @@ When it is wrong
 
 @rule
 class CopiesToGpu(ExposedCopies):
-    """Host-to-device copies on the critical path."""
-
     id = "copies-to-gpu"
     category = Category.COPY_H2D
     direction = CopyKind.H2D

@@ -38,8 +38,6 @@ from rules.wording.words import number_of_cores
 
 @rule
 class CpuOutsideOperators(CpuRule):
-    """Time of a program on the CPU alone in which neither an operator nor a data loader runs."""
-
     id = "cpu-outside-operators"
     explanation = f"""
 What it found
@@ -155,8 +153,6 @@ def _where(time: CpuTime, within: Intervals) -> str:
 
 @rule
 class CpuCrowdedThreads(CpuRule):
-    """More threads than cores."""
-
     id = "cpu-crowded-threads"
     steps_needed = 0
     explanation = f"""

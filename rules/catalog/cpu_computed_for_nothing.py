@@ -22,15 +22,12 @@ from rules.losses.cpu_work import MAX_NAMED, MIN_SHARE, MIN_STEPS, CpuRule, line
 from rules.losses.lost_time import event_evidence
 from rules.remedies.cpu_work import COMPUTED_ONCE
 from rules.remedies.gradients import NO_UNUSED_GRADIENTS, ONE_BACKWARD
-from rules.remedies.remedy import remedy
+from rules.remedies.remedy import pytorch_remedy
 from rules.terms import Culprit, CulpritKind
-from rules.wording.words import for_pytorch
 
 
 @rule
 class CpuBackwardAgain(CpuRule):
-    """A backward pass for each loss, on the CPU."""
-
     id = "cpu-backward-again"
     category = Category.SLOW_OPERATOR
     steps_needed = 0
@@ -79,8 +76,6 @@ When it is wrong
 
 @rule
 class CpuComputedTwice(CpuRule):
-    """Activation checkpointing on the CPU."""
-
     id = "cpu-computed-twice"
     category = Category.SLOW_OPERATOR
     explanation = f"""
@@ -145,8 +140,6 @@ def _computed_again(time: CpuTime) -> Intervals:
 
 @rule
 class CpuUnusedGradients(CpuRule):
-    """A frozen network that is run with gradients, on the CPU."""
-
     id = "cpu-unused-gradients"
     category = Category.SLOW_OPERATOR
     steps_needed = 0
@@ -196,19 +189,17 @@ When it is wrong
         )
 
 
-EVALUATE = remedy(
-    for_pytorch("Call model.eval() before the model is used: dropout then does nothing, and results repeat."),
-    for_pytorch("Run it under torch.inference_mode(): autograd then keeps nothing for a backward pass."),
-    code=for_pytorch("""model.eval()
+EVALUATE = pytorch_remedy(
+    "Call model.eval() before the model is used: dropout then does nothing, and results repeat.",
+    "Run it under torch.inference_mode(): autograd then keeps nothing for a backward pass.",
+    code="""model.eval()
 with torch.inference_mode():
-    answers = model(batch)"""),
+    answers = model(batch)""",
 )
 
 
 @rule
 class CpuActiveDropout(CpuRule):
-    """A model in training mode that only answers."""
-
     id = "cpu-active-dropout"
     explanation = f"""
 What it found

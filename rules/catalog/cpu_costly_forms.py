@@ -37,8 +37,6 @@ _MULTIPLIES = regex(r"aten::(mm|bmm|addmm|baddbmm|mv|addmv|convolution)$")
 
 @rule
 class CpuSlowTypes(CostlyWork):
-    """Matrix products of integers, or of 16-bit numbers that the CPU has no instructions for."""
-
     id = "cpu-slow-types"
     category = Category.SLOW_OPERATOR
     explanation = f"""
@@ -137,8 +135,6 @@ _DETERMINANTS = regex(r"aten::(logdet|slogdet|linalg_slogdet|det|linalg_det)$")
 
 @rule
 class CpuInverses(CostlyWork):
-    """A matrix that is inverted to be multiplied by a vector."""
-
     id = "cpu-inverses"
     category = Category.SLOW_OPERATOR
     explanation = f"""
@@ -231,8 +227,6 @@ _READS_PARTS = regex(r"aten::(slice|select|narrow|detach|alias|numpy_T|t|mT|tran
 
 @rule
 class CpuFullDecompositions(CostlyWork):
-    """Singular value decompositions with vectors that belong to no singular value."""
-
     id = "cpu-full-decompositions"
     category = Category.SLOW_OPERATOR
     explanation = f"""
@@ -312,8 +306,6 @@ _TRANSFORMS = regex(r"aten::_fft_(r2c|c2r|c2c)$")
 
 @rule
 class CpuAwkwardTransforms(CostlyWork):
-    """Fourier transforms of a length with a large prime factor."""
-
     id = "cpu-awkward-transforms"
     category = Category.SLOW_OPERATOR
     explanation = f"""

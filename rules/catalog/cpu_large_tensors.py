@@ -36,8 +36,6 @@ from rules.wording.words import listed
 
 @rule
 class CpuOneHot(CpuRule):
-    """Products with one-hot vectors, on the CPU."""
-
     id = "cpu-one-hot"
     category = Category.SLOW_OPERATOR
     explanation = f"""
@@ -88,8 +86,6 @@ When it is wrong
 
 @rule
 class CpuPairDistances(CpuRule):
-    """Differences of all pairs that are squared and summed, on the CPU."""
-
     id = "cpu-pair-distances"
     category = Category.SLOW_OPERATOR
     explanation = f"""
@@ -140,8 +136,6 @@ When it is wrong
 
 @rule
 class CpuDenseTables(CpuRule):
-    """Large embedding tables that are trained with dense gradients."""
-
     id = "cpu-dense-tables"
     category = Category.SLOW_OPERATOR
     explanation = f"""
@@ -191,8 +185,6 @@ When it is wrong
 
 @rule
 class CpuBuiltConstants(CpuRule):
-    """Tables of positions, masks, windows and grids."""
-
     id = "cpu-built-constants"
     explanation = f"""
 What it found

@@ -27,8 +27,6 @@ _OF_WORKERS = "_MultiProcessingDataLoaderIter"
 
 @rule
 class CpuLoading(CpuRule):
-    """Time in a data loader of a program that runs on the CPU alone."""
-
     id = "cpu-loading"
     category = Category.INPUT_BOUND
     steps_needed = 0

@@ -46,8 +46,6 @@ MANY_READ_BACKS = 0.25  # of the calls
 
 @rule
 class CpuSmallOperators(CpuRule):
-    """What calling operators costs a program that runs on the CPU alone."""
-
     id = "cpu-small-operators"
     category = Category.LAUNCH_BOUND
     explanation = f"""
@@ -171,8 +169,6 @@ class _CpuLoop(CpuRule):
 
 @rule
 class CpuItemLoop(_CpuLoop):
-    """Loops over the samples of a batch, over single requests, over rows."""
-
     id = "cpu-item-loop"
     explanation = f"""
 What it found
@@ -218,8 +214,6 @@ When it is wrong
 
 @rule
 class CpuTimeSteps(_CpuLoop):
-    """Recurrent networks written as a loop, on the CPU."""
-
     id = "cpu-time-steps"
     explanation = f"""
 What it found

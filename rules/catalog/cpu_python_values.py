@@ -16,8 +16,6 @@ from rules.remedies.host_work import ROWS_AT_ONCE
 
 @rule
 class CpuPythonValues(CpuRule):
-    """Batches built from Python's numbers, a tensor for each row, on the CPU."""
-
     id = "cpu-python-values"
     explanation = f"""
 What it found

@@ -23,8 +23,6 @@ NOT_HIDDEN = "Communication between CPUs is not hidden"
 
 @rule
 class CpuCommunication(Rule):
-    """Time in collectives of CPUs in which the training thread computes nothing."""
-
     id = "cpu-communication"
     category = Category.EXPOSED_COMMUNICATION
     needs = frozenset({Need.CPU_EVENTS})
@@ -101,8 +99,6 @@ MIN_MORE = 0.25  # of what the others wait: so much longer in one range explains
 
 @rule
 class CpuLateRank(Rule):
-    """Waiting inside collectives of CPUs for the rank that arrives last."""
-
     id = "cpu-late-rank"
     category = Category.STRAGGLER
     needs = frozenset({Need.CPU_EVENTS, Need.SEVERAL_RANKS})

@@ -68,8 +68,6 @@ _RECORD_WITH_TIMES = remedy(
 
 @rule
 class CpuRecording(Rule):
-    """Information: which regions, frames and operators a CPU alone spent its time in."""
-
     id = "cpu-recording"
     category = Category.WHAT_WAS_RECORDED
     needs = frozenset({Need.CPU_EVENTS})

@@ -42,8 +42,6 @@ _VIEWS = frozenset(
 
 @rule
 class CpuOrderedForFew(CostlyWork):
-    """Random orders and sorts of everything for the sake of a few."""
-
     id = "cpu-ordered-for-few"
     category = Category.SLOW_OPERATOR
     explanation = f"""
@@ -165,8 +163,6 @@ _JOINS = regex(r"aten::(cat|concat|concatenate|hstack|vstack|column_stack)$")
 
 @rule
 class CpuGrowingTensors(CostlyWork):
-    """Tensors that grow by a part in each round of a loop."""
-
     id = "cpu-growing-tensors"
     category = Category.MEMORY_BOUND_KERNELS
     explanation = f"""
@@ -252,8 +248,6 @@ _PICKS = "aten::index"
 
 @rule
 class CpuPickedColumns(CostlyWork):
-    """Columns that are picked from a large table."""
-
     id = "cpu-picked-columns"
     category = Category.SLOW_OPERATOR
     explanation = f"""

@@ -52,8 +52,6 @@ _SIMPLE = _FORWARD_SOFTMAX | {
 
 @rule
 class CpuSlowOrder(CpuRule):
-    """Sums, products, copies and the like of tensors that lie in memory in an awkward order, on the CPU."""
-
     id = "cpu-slow-order"
     category = Category.SLOW_OPERATOR
     needs = frozenset({Need.CPU_EVENTS, Need.SHAPES})
@@ -156,8 +154,6 @@ _MANY = regex(r"[2-9]|\d\d")  # in a list of shapes: a side longer than 1
 
 @rule
 class CpuDoublePrecision(CpuRule):
-    """Operators on the CPU whose tensors are float64."""
-
     id = "cpu-double-precision"
     category = Category.FP64
     explanation = f"""
@@ -262,8 +258,6 @@ class Scores:
 
 @rule
 class CpuWrittenOutAttention(CpuRule):
-    """A softmax between two batched matrix products on the CPU."""
-
     id = "cpu-written-out-attention"
     category = Category.SLOW_OPERATOR
     explanation = f"""

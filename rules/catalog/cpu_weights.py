@@ -27,8 +27,6 @@ MIN_CALLS = 2  # for each layer and step
 
 @rule
 class CpuWeightsAgain(CostlyWork):
-    """Weights that are normalised for each call of a layer, though they change once a step."""
-
     id = "cpu-weights-again"
     category = Category.RECOMPUTATION
     explanation = f"""
@@ -93,8 +91,6 @@ _LAYERS = regex(r"aten::(linear|conv1d|conv2d|conv3d|embedding)$")
 
 @rule
 class CpuCopiedWeights(CostlyWork):
-    """Models that are copied for each call."""
-
     id = "cpu-copied-weights"
     category = Category.MEMORY_BOUND_KERNELS
     explanation = f"""

@@ -24,8 +24,6 @@ from rules.wording.words import Headline, share, without_stacks
 
 @rule
 class WaitingForData(Rule):
-    """Idle time while a data loader or an input region runs."""
-
     id = "waiting-for-data"
     category = Category.INPUT_BOUND
     needs = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS, Need.CPU_EVENTS})
@@ -96,8 +94,6 @@ def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
 
 @rule
 class WorkersStartedAnew(Rule):
-    """Time in which the worker processes of a data loader end and start."""
-
     id = "workers-started-anew"
     category = Category.INPUT_BOUND
     needs = frozenset({Need.CPU_EVENTS})

@@ -52,8 +52,6 @@ rms_kernel[(rows,)](x, w, y, columns, BLOCK=triton.next_power_of_2(columns), num
 
 @rule
 class OwnKernels(Rule):
-    """Long kernels that the program launches itself, with few warps on each SM."""
-
     id = "own-kernels"
     category = Category.LOW_OCCUPANCY
     needs = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS, Need.CPU_EVENTS})
@@ -185,8 +183,6 @@ update_kernel[(triton.cdiv(count, 1024),)](data, count, BLOCK=1024)   # many pro
 
 @rule
 class TooFewThreads(Rule):
-    """Kernels whose grid and blocks leave most of the GPU empty."""
-
     id = "too-few-threads"
     category = Category.SMALL_GRID
     explanation = """

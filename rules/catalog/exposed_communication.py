@@ -34,8 +34,6 @@ FEW_LARGE_BYTES = 200_000_000  # one message this large cannot start before near
 
 @rule
 class ExposedCommunication(Rule):
-    """Transfers of collectives that stand alone on the GPU."""
-
     id = "exposed-communication"
     category = Category.EXPOSED_COMMUNICATION
     needs = frozenset({Need.GPU_EVENTS, Need.COLLECTIVES})

@@ -28,8 +28,6 @@ schedule = torch.profiler.schedule(wait=1, warmup=2, active=5)   # warmup: recor
 
 @rule
 class SlowFirstStep(Rule):
-    """A slow first step in the middle of a run."""
-
     id = "slow-first-step"
     category = Category.RECORDING_OVERHEAD
     explanation = """
@@ -140,8 +138,6 @@ with torch.profiler.profile(schedule=schedule, on_trace_ready=write) as prof:
 
 @rule
 class WarmUpInRecording(Rule):
-    """Leading steps much slower than the later ones."""
-
     id = "warm-up-in-recording"
     category = Category.WARM_UP
     explanation = """

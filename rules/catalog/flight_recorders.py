@@ -45,8 +45,6 @@ _SAME_ORDER = "Call the collectives of different groups in the same order on all
 
 @rule
 class HangingCollective(Rule):
-    """Speaks of each group whose collective was called and did not end."""
-
     id = "hanging-collective"
     category = Category.HANG
     needs = frozenset({Need.FLIGHT_RECORDER})
@@ -201,8 +199,6 @@ for work in works:
 
 @rule
 class HangingMessage(Rule):
-    """Speaks of each message that did not end and has nothing open at its other end."""
-
     id = "hanging-message"
     category = Category.HANG
     needs = frozenset({Need.FLIGHT_RECORDER})
@@ -279,8 +275,6 @@ padded = torch.nn.functional.pad(part, (0, int(max(sizes)) - len(part)))"""
 
 @rule
 class MismatchedCollective(Rule):
-    """Speaks of the first collective of each group for which the ranks do not call the same."""
-
     id = "mismatched-collective"
     category = Category.HANG
     needs = frozenset({Need.FLIGHT_RECORDER})

@@ -66,8 +66,6 @@ _INSTANCE = regex(r"(?<=\w)-?\.\d+\Z")  # XLA numbers the instructions of a modu
 
 @rule
 class GpuBound(Rule):
-    """Information: nothing to gain between kernels; the time is in the kernels."""
-
     id = "gpu-bound"
     category = Category.GPU_BOUND
     explanation = """

@@ -27,8 +27,6 @@ del outputs                   # before the next step asks for memory"""
 
 @rule
 class MemoryGrowth(Rule):
-    """Speaks when what is held after each step rises steadily."""
-
     id = "memory-growth"
     category = Category.MEMORY_GROWTH
     needs = frozenset({Need.MEMORY})
@@ -130,8 +128,6 @@ torch.cuda.memory._dump_snapshot("memory.pickle")    # open it beside the trace
 
 @rule
 class MemoryNearlyFull(Rule):
-    """Peak and fragmentation of GPU memory."""
-
     id = "memory-nearly-full"
     category = Category.MEMORY_PEAK
     needs = frozenset({Need.MEMORY})
@@ -266,8 +262,6 @@ os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"    # before t
 
 @rule
 class OutOfMemory(Rule):
-    """Speaks of every allocation that the snapshot says failed."""
-
     id = "out-of-memory"
     category = Category.OUT_OF_MEMORY
     needs = frozenset({Need.ALLOCATIONS})

@@ -132,8 +132,6 @@ _CODE = """with torch.profiler.profile(
 
 @rule
 class IdleUnexplained(Rule):
-    """Gaps that end with an operation whose launch, or what it waited for, was not recorded."""
-
     id = "idle-unexplained"
     category = Category.UNEXPLAINED_IDLE
     explanation = """

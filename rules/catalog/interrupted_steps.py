@@ -57,8 +57,6 @@ _OF_HOST_MEMORY = regex(r"(cuda|hip|cuMem)\w*Host|cudaMallocHost")
 
 @rule
 class AllocationInStep(Rule):
-    """Idle time inside cudaMalloc, cudaFree and the like."""
-
     id = "allocation-in-step"
     category = Category.ALLOCATOR
     needs = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS, Need.API_CALLS})
@@ -157,8 +155,6 @@ MAX_EVIDENCE = 3
 
 @rule
 class GarbageCollection(Rule):
-    """Time in Python's garbage collector."""
-
     id = "garbage-collection"
     category = Category.HOST_BOUND
     needs = frozenset({Need.CPU_EVENTS})
@@ -225,8 +221,6 @@ _CHECK, _CHECKS = "aten::isnan", ("aten::isnan", "aten::_is_any_true", "aten::an
 
 @rule
 class AnomalyDetection(Rule):
-    """Anomaly detection of autograd in a program on the CPU alone."""
-
     id = "anomaly-detection"
     category = Category.HOST_BOUND
     needs = frozenset({Need.CPU_EVENTS})

@@ -18,8 +18,6 @@ _WAITS = frozenset({"lg_throttle", "long_scoreboard", "short_scoreboard", "mio_t
 
 @rule
 class KernelAtomics(KernelRule):
-    """Atomic operations make up much of the memory accesses, and the kernel waits for them."""
-
     id = "kernel-atomics"
     category = Category.ATOMICS
     reads = Reads(r"mem_global_op_(red|atom)|shared_atom", "MemoryWorkloadAnalysis_Tables", "atomics")

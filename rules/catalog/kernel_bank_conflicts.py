@@ -13,8 +13,6 @@ MIN_SAVING = 0.1
 
 @rule
 class KernelBankConflicts(KernelRule):
-    """Shared-memory accesses that are carried out several times because of bank conflicts."""
-
     id = "kernel-bank-conflicts"
     category = Category.BANK_CONFLICTS
     reads = Reads(

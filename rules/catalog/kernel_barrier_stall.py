@@ -11,8 +11,6 @@ from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of, r
 
 @rule
 class KernelBarrierStall(KernelRule):
-    """Much of the time goes to waiting at __syncthreads() or a fence."""
-
     id = "kernel-barrier-stall"
     category = Category.BARRIER_STALL
     reads = Reads(r"issue_stalled_barrier", "WarpStateStats", "stalls")

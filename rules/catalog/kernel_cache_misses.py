@@ -16,8 +16,6 @@ L2_HIT = "lts__t_sector_hit_rate.pct"
 
 @rule
 class KernelCacheMisses(KernelRule):
-    """Loads miss the caches one after the other."""
-
     id = "kernel-cache-misses"
     category = Category.CACHE_MISSES
     reads = Reads(r"(l1tex|lts)__t_sector\w*(hit_rate|lookup_miss)", "MemoryWorkloadAnalysis", "cache hits")

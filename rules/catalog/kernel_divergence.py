@@ -11,8 +11,6 @@ MIN_SAVING = 0.05
 
 @rule
 class KernelDivergence(KernelRule):
-    """Threads of one warp take different paths."""
-
     id = "kernel-divergence"
     category = Category.DIVERGENCE
     reads = Reads(r"thread_inst_executed_per_inst_executed", "WarpStateStats", "active threads of a warp")

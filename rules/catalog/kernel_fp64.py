@@ -18,8 +18,6 @@ _ADVICE = (
 
 @rule
 class KernelDoublePrecision(KernelRule):
-    """Double-precision arithmetic takes a good part of the time."""
-
     id = "kernel-fp64"
     category = Category.FP64
     reads = Reads(r"pipe_fp64|op_d(add|mul|fma)|fp64_pipe", "ComputeWorkloadAnalysis", "64-bit arithmetic")

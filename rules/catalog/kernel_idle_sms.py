@@ -12,8 +12,6 @@ MIN_IDLE = 0.1
 
 @rule
 class KernelIdleSms(KernelRule):
-    """Some SMs get no block although the kernel is limited by nothing else."""
-
     id = "kernel-idle-sms"
     category = Category.SMALL_GRID
     reads = Reads(r"launch__(sm_count|waves)|multiprocessor_count", "LaunchStats", "SMs")

@@ -14,8 +14,6 @@ _SHARED_UNITS = ("SMs", "L2 slices", "DRAM channels")
 
 @rule
 class KernelImbalance(KernelRule):
-    """Some SMs, cache slices or memory channels work much longer than others."""
-
     id = "kernel-imbalance"
     category = Category.IMBALANCE
     reads = Reads(r"__cycles_active\.max", "WorkloadDistribution", "each unit's busy cycles")

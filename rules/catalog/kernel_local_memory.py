@@ -14,8 +14,6 @@ _MEMORY_WAITS = frozenset({"long_scoreboard", "lg_throttle"})
 
 @rule
 class KernelLocalMemory(KernelRule):
-    """A good part of the memory traffic is local memory."""
-
     id = "kernel-local-memory"
     category = Category.LOCAL_MEMORY
     reads = Reads(

@@ -12,8 +12,6 @@ from rules.losses.kernel_findings import Fault, KernelRule, Reads
 
 @rule
 class KernelLowOccupancy(KernelRule):
-    """Low occupancy that really costs time."""
-
     id = "kernel-low-occupancy"
     category = Category.LOW_OCCUPANCY
     reads = Reads(r"warps_active\.avg\.pct|launch__occupancy", "Occupancy", "occupancy")

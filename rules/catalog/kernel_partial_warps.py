@@ -14,8 +14,6 @@ OF_A_SECTOR = 8  # 32 bits each: what fewer threads ask for, memory moves with w
 
 @rule
 class KernelPartialWarps(KernelRule):
-    """The block size is no multiple of a warp."""
-
     id = "kernel-partial-warps"
     category = Category.DIVERGENCE
     reads = Reads(r"launch__", "LaunchStats", "block sizes")

@@ -26,8 +26,6 @@ _MAY_BE_THE_WORK = frozenset({"fma", "alu"})
 
 @rule
 class KernelPipeSaturated(KernelRule):
-    """One pipe runs at its limit."""
-
     id = "kernel-pipe-saturated"
     category = Category.PIPE_SATURATED
     reads = Reads(

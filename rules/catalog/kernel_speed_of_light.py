@@ -72,8 +72,6 @@ _FOR_RELEASE = (
 
 @rule
 class KernelSpeedOfLight(KernelRule):
-    """The main verdict about each kernel."""
-
     id = "kernel-speed-of-light"
     category = Category.LATENCY_BOUND
     reads = Reads(

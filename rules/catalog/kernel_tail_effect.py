@@ -15,8 +15,6 @@ HELD_SHARE = 0.8
 
 @rule
 class KernelTailEffect(KernelRule):
-    """A partly filled last wave takes a large part of the time."""
-
     id = "kernel-tail-effect"
     category = Category.TAIL_EFFECT
     reads = Reads(r"launch__waves", "LaunchStats", "waves of blocks")

@@ -23,8 +23,6 @@ L1_HIT = "l1tex__t_sector_pipe_lsu_mem_global_op_ld_hit_rate.pct"
 
 @rule
 class KernelUncoalescedAccess(KernelRule):
-    """Global memory accesses that need more sectors than their data."""
-
     id = "kernel-uncoalesced-access"
     category = Category.UNCOALESCED_ACCESS
     reads = Reads(

@@ -68,8 +68,6 @@ class _Launches:
 
 @rule
 class LaunchingTooSlowly(Rule):
-    """Idle time between kernels that the CPU launches back to back."""
-
     id = "launching-too-slowly"
     category = Category.LAUNCH_BOUND
     needs = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS})

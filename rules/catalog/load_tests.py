@@ -60,8 +60,6 @@ _ADVICE: dict[RequestPart, Words] = {
 
 @rule
 class LoadTests(Rule):
-    """Information: what the time of a request is made of under load."""
-
     id = "load-test"
     category = Category.WHAT_WAS_RECORDED
     needs = frozenset({Need.LOAD_TEST})

@@ -51,8 +51,6 @@ FIRST_WITH_TF32 = (8, 0)  # Ampere
 
 @rule
 class DoublePrecision(Rule):
-    """Matrix products in FP64 in a Python program."""
-
     id = "double-precision"
     category = Category.FP64
     explanation = """
@@ -180,8 +178,6 @@ _TENSOR, _NUMBER = regex(r"\[([\d,\s]*)\]"), regex(r"\d+")
 
 @rule
 class AwkwardMatrixShapes(Rule):
-    """Dimensions that are no multiples of 8, and products smaller than the GPU."""
-
     id = "awkward-matrix-shapes"
     category = Category.GEMM_SHAPE
     explanation = """

@@ -38,8 +38,6 @@ from rules.wording.words import (
 
 @rule
 class LayoutConversion(Rule):
-    """Conversions between NCHW and NHWC and other transpositions around convolutions."""
-
     id = "layout-conversion"
     category = Category.LAYOUT_CONVERSION
     explanation = """
@@ -198,8 +196,6 @@ _UNKNOWN = ours(
 
 @rule
 class MemoryBoundKernels(Rule):
-    """Chains of elementwise kernels, and attention that writes its scores to memory."""
-
     id = "memory-bound-kernels"
     category = Category.MEMORY_BOUND_KERNELS
     explanation = """

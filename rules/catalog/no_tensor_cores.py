@@ -30,8 +30,6 @@ _FLOATS = regex(r"\((?:const )?float(?: const)?\s?\*")  # the first parameter of
 
 @rule
 class NoTensorCores(Rule):
-    """FP32 matrix products and convolutions on a GPU with tensor cores."""
-
     id = "no-tensor-cores"
     category = Category.NO_TENSOR_CORES
     explanation = """

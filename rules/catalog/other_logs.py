@@ -31,8 +31,6 @@ with torch.profiler.profile(on_trace_ready=torch.profiler.tensorboard_trace_hand
 
 @rule
 class DeviceLogAlone(Rule):
-    """Information: what a device log says where there is no timeline."""
-
     id = "device-log-alone"
     category = Category.WHAT_WAS_RECORDED
     needs = frozenset({Need.DEVICE_LOG})
@@ -84,8 +82,6 @@ proton.finalize()"""
 
 @rule
 class ProfiledTimes(Rule):
-    """Information: where the GPU's time goes, by kernel and by scope."""
-
     id = "profiled-times"
     category = Category.WHAT_WAS_RECORDED
     needs = frozenset({Need.KERNEL_TIMES})
@@ -180,8 +176,6 @@ prof.export_chrome_trace("trace.json")"""
 
 @rule
 class RecordedWorkOfOperators(Rule):
-    """Information: which operators have most to compute."""
-
     id = "recorded-work"
     category = Category.WHAT_WAS_RECORDED
     needs = frozenset({Need.EXECUTION_TRACE})
@@ -280,8 +274,6 @@ with pl.scope("load"):          # inside the kernel, around each part that is to
 
 @rule
 class InsideKernels(Rule):
-    """Information: which part of a kernel its warps spend most time in, and whether they are equally fast."""
-
     id = "inside-kernels"
     category = Category.WHAT_WAS_RECORDED
     needs = frozenset({Need.INSIDE_KERNELS})

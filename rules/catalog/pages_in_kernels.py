@@ -41,8 +41,6 @@ class _Waiting:
 
 @rule
 class PagesInKernels(Rule):
-    """Page faults inside kernels."""
-
     id = "pages-in-kernels"
     category = Category.COPY_H2D
     needs = frozenset({Need.GPU_EVENTS})

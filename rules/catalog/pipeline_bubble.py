@@ -25,8 +25,6 @@ UNKNOWN = "Which stages have more layers than others, if all are busy all the ti
 
 @rule
 class PipelineBubble(Rule):
-    """Time in which stages have nothing to do, because work has not reached them or has left them."""
-
     id = "pipeline-bubble"
     category = Category.PIPELINE_BUBBLE
     needs = frozenset({Need.GPU_EVENTS, Need.COLLECTIVES})

@@ -72,8 +72,6 @@ _MEMORY = "dram_utilization"
 
 @rule
 class PrintedMetrics(Rule):
-    """Information: what metrics of kernels say where no times were printed."""
-
     id = "printed-metrics"
     category = Category.WHAT_WAS_RECORDED
     needs = frozenset({Need.PRINTED_METRICS})

@@ -89,8 +89,6 @@ _CULPRITS = {
 
 @rule
 class PrintedTimes(Rule):
-    """Information: where the time goes by the tables that a profiler printed."""
-
     id = "printed-times"
     category = Category.WHAT_WAS_RECORDED
     needs = frozenset({Need.PRINTED_TIMES})

@@ -38,8 +38,6 @@ MAX_EVIDENCE = 20
 
 @rule
 class LateRank(Rule):
-    """Waiting inside collectives for the rank that arrives last."""
-
     id = "late-rank"
     category = Category.STRAGGLER
     needs = frozenset({Need.GPU_EVENTS, Need.COLLECTIVES, Need.SEVERAL_RANKS})
@@ -126,8 +124,6 @@ model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[local_rank]
 
 @rule
 class NoCommunication(Rule):
-    """A distributed run without a single collective."""
-
     id = "no-communication"
     category = Category.EXPOSED_COMMUNICATION
     needs = frozenset({Need.GPU_EVENTS, Need.SEVERAL_RANKS})
@@ -194,8 +190,6 @@ MANY_A_STEP = threshold(
 
 @rule
 class ManySmallCollectives(Rule):
-    """Collectives so small that only their number costs time."""
-
     id = "many-small-collectives"
     category = Category.COMMUNICATION_LATENCY
     needs = frozenset({Need.GPU_EVENTS, Need.COLLECTIVES})

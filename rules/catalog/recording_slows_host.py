@@ -47,8 +47,6 @@ _CODE = """with torch.profiler.profile(with_stack=False, profile_memory=False, r
 
 @rule
 class RecordingSlowsHost(Rule):
-    """The profiler's own work, and options that make every operator slower."""
-
     id = "recording-slows-host"
     category = Category.RECORDING_OVERHEAD
     explanation = """

@@ -50,8 +50,6 @@ _CODE = """# py-spy record --threads --format speedscope --output cpu.json -- py
 
 @rule
 class SampledCpu(Rule):
-    """Information: where samples saw the CPU, by the deepest frame of the user's own code."""
-
     id = "sampled-cpu"
     category = Category.WHAT_WAS_RECORDED
     needs = frozenset({Need.SAMPLED_STACKS})

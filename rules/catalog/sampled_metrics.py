@@ -45,8 +45,6 @@ _TITLES = {
 
 @rule
 class SampledMetrics(Rule):
-    """Information: what limits the kernels, by sampled GPU metrics."""
-
     id = "sampled-metrics"
     category = Category.KERNEL_LIMITS
     needs = frozenset({Need.GPU_OPERATIONS, Need.GPU_METRICS})

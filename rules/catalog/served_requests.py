@@ -38,8 +38,6 @@ class _Served:
 
 @rule
 class ServedRequests(Rule):
-    """Information: how long requests to an inference server take, and where."""
-
     id = "served-requests"
     category = Category.WHAT_WAS_RECORDED
     needs = frozenset({Need.SERVED_REQUESTS})

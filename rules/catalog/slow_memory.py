@@ -40,8 +40,6 @@ class _Slowed:
 
 @rule
 class SlowMemory(Rule):
-    """Pointwise kernels that move far less than any GPU's memory can."""
-
     id = "slow-memory"
     category = Category.SLOW_MEMORY
     explanation = f"""

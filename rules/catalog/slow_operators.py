@@ -23,8 +23,6 @@ MAX_NAMED = 3
 
 @rule
 class SlowOperators(Rule):
-    """Time in operators that are far below the roof that their shapes and types set."""
-
     id = "slow-operators"
     category = Category.SLOW_OPERATOR
     needs = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS, Need.SHAPES})

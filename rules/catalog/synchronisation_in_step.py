@@ -43,8 +43,6 @@ _SEARCHES = ("search for values (nonzero, x[mask])", "searches for values (nonze
 
 @rule
 class SynchronisationInStep(Rule):
-    """Idle time caused by blocking calls and scalar read-backs."""
-
     id = "synchronisation-in-step"
     category = Category.SYNCHRONIZATION
     needs = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS, Need.API_CALLS})

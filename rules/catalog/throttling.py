@@ -29,8 +29,6 @@ _THERMAL = (Limit.THERMAL, Limit.HW_THERMAL)
 
 @rule
 class Throttling(Rule):
-    """Speaks when a device log says that a limit held the clock down while the GPU worked."""
-
     id = "throttling"
     category = Category.THROTTLING
     needs = frozenset({Need.GPU_EVENTS, Need.CLOCKS})

@@ -34,8 +34,6 @@ MAX_EVIDENCE = 3
 
 @rule
 class EvaluationBetweenSteps(Rule):
-    """Time in forward passes of an evaluation."""
-
     id = "evaluation-between-steps"
     category = Category.EVALUATION
     needs = frozenset({Need.CPU_EVENTS})
@@ -144,8 +142,6 @@ MIN_KERNEL_SHARE = 0.05  # ... and at least this part of the window
 
 @rule
 class UnevenSteps(Rule):
-    """Steady steps whose time varies, and kernels whose time varies with the same name."""
-
     id = "uneven-steps"
     category = Category.VARIABILITY
     explanation = """

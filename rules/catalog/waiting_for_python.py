@@ -39,8 +39,6 @@ ONE_CULPRIT = 0.8  # of the waiting: then one culprit is all that needs saying
 
 @rule
 class WaitingForPython(Rule):
-    """Idle time while the CPU is busy with something that launches no GPU work."""
-
     id = "waiting-for-python"
     category = Category.HOST_BOUND
     needs = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS})

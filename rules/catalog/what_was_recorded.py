@@ -44,8 +44,6 @@ _CODE_OR_UNKNOWN = ("What the CPU did was not recorded", "The CPU runs code of i
 
 @rule
 class WhatWasRecorded(Rule):
-    """Information: why the recording cannot be judged as a run, or which part of it is left out."""
-
     id = "what-was-recorded"
     category = Category.WHAT_WAS_RECORDED
     needs = frozenset({Need.GPU_OPERATIONS})

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from rules.remedies.remedy import Remedy, remedy
+from rules.remedies.remedy import Remedy, pytorch_remedy, remedy
 from rules.wording.words import for_pytorch
 
-_OF_INTEGERS = remedy(
-    for_pytorch(
-        "Convert to float32 before the product, and back after it: counts up to 16.7 million stay exact, in float64 up "
-        "to 9e15."
-    ),
-    for_pytorch(
-        "Counting how often pairs occur needs no product: torch.bincount or index_add_ of the pairs."
-    ),
-    code=for_pytorch("""counts = (m.T.float() @ m.float()).long()      # instead of m.T @ m with integers"""),
+_OF_INTEGERS = pytorch_remedy(
+    "Convert to float32 before the product, and back after it: counts up to 16.7 million stay exact, in float64 up "
+    "to 9e15.",
+    "Counting how often pairs occur needs no product: torch.bincount or index_add_ of the pairs.",
+    code="""counts = (m.T.float() @ m.float()).long()      # instead of m.T @ m with integers""",
 )
-_OF_HALVES = remedy(
-    for_pytorch(
-        "Compute in float32 on this CPU, or in bfloat16 where it has instructions for it (lscpu shows amx_bf16 or "
-        "avx512_bf16). float16 is a type for GPUs."
-    ),
-    code=for_pytorch("""model = model.float() if device == "cpu" else model.half()"""),
+_OF_HALVES = pytorch_remedy(
+    "Compute in float32 on this CPU, or in bfloat16 where it has instructions for it (lscpu shows amx_bf16 or "
+    "avx512_bf16). float16 is a type for GPUs.",
+    code="""model = model.float() if device == "cpu" else model.half()""",
 )
 
 
@@ -29,25 +23,19 @@ def in_a_fast_type(*, integers: bool) -> Remedy:
     return _OF_INTEGERS if integers else _OF_HALVES
 
 
-SOLVE_INSTEAD = remedy(
-    for_pytorch(
-        "Solve for the vectors that the inverse is multiplied by: torch.linalg.solve, and for a symmetric positive "
-        "definite matrix, such as a covariance, torch.linalg.cholesky and torch.cholesky_solve."
-    ),
-    for_pytorch(
-        "The same Cholesky factor gives the logarithm of the determinant: twice the sum of its diagonal's logarithms."
-    ),
-    code=for_pytorch("""factor = torch.linalg.cholesky(k)
+SOLVE_INSTEAD = pytorch_remedy(
+    "Solve for the vectors that the inverse is multiplied by: torch.linalg.solve, and for a symmetric positive "
+    "definite matrix, such as a covariance, torch.linalg.cholesky and torch.cholesky_solve.",
+    "The same Cholesky factor gives the logarithm of the determinant: twice the sum of its diagonal's logarithms.",
+    code="""factor = torch.linalg.cholesky(k)
 x = torch.cholesky_solve(y[:, None], factor)   # instead of torch.inverse(k) @ y
-logdet = 2 * factor.diagonal().log().sum()     # instead of torch.logdet(k)"""),
+logdet = 2 * factor.diagonal().log().sum()     # instead of torch.logdet(k)""",
 )
-NO_FULL_MATRICES = remedy(
-    for_pytorch(
-        "Pass full_matrices=False: the vectors left out belong to no singular value. torch.linalg.svd computes them "
-        "unless it is told not to."
-    ),
-    for_pytorch("For a few components of a tall matrix, torch.svd_lowrank, or torch.linalg.eigh of x.T @ x."),
-    code=for_pytorch("""u, s, vh = torch.linalg.svd(x, full_matrices=False)"""),
+NO_FULL_MATRICES = pytorch_remedy(
+    "Pass full_matrices=False: the vectors left out belong to no singular value. torch.linalg.svd computes them "
+    "unless it is told not to.",
+    "For a few components of a tall matrix, torch.svd_lowrank, or torch.linalg.eigh of x.T @ x.",
+    code="""u, s, vh = torch.linalg.svd(x, full_matrices=False)""",
 )
 ROUND_LENGTHS = remedy(
     "Transforms are fast for lengths that are products of 2, 3, 5 and 7; others, above all prime ones, go a long way "
@@ -65,14 +53,12 @@ for step in range(steps):
     parts.append(advance())
 path = torch.cat(parts, 1)                        # instead of path = torch.cat((path, part), 1) in the loop"""),
 )
-NORMALISE_ONCE = remedy(
-    for_pytorch(
-        "Compute the weights once for all calls of a step: torch.nn.utils.parametrize.cached() around the loop."
-    ),
-    for_pytorch("Outside training, torch.nn.utils.parametrize.remove_parametrizations keeps the result."),
-    code=for_pytorch("""with torch.nn.utils.parametrize.cached():
+NORMALISE_ONCE = pytorch_remedy(
+    "Compute the weights once for all calls of a step: torch.nn.utils.parametrize.cached() around the loop.",
+    "Outside training, torch.nn.utils.parametrize.remove_parametrizations keeps the result.",
+    code="""with torch.nn.utils.parametrize.cached():
     for x in inputs:
-        h = cell(x, h)"""),
+        h = cell(x, h)""",
 )
 ONE_MODEL = remedy(
     for_pytorch(
@@ -84,11 +70,9 @@ ONE_MODEL = remedy(
 with torch.inference_mode():
     answers = model(batch)                        # instead of copy.deepcopy(model)(batch)"""),
 )
-ROWS_IN_ORDER = remedy(
-    for_pytorch(
-        "Keep what is picked together side by side, a sample in a row: turn the table once, and pick rows."
-    ),
-    for_pytorch("If it has to stay as it is, torch.index_select is quicker than an index in brackets."),
-    code=for_pytorch("""rows = table.T.contiguous()                       # once
-x = rows[picked]                                  # instead of table[:, picked].T"""),
+ROWS_IN_ORDER = pytorch_remedy(
+    "Keep what is picked together side by side, a sample in a row: turn the table once, and pick rows.",
+    "If it has to stay as it is, torch.index_select is quicker than an index in brackets.",
+    code="""rows = table.T.contiguous()                       # once
+x = rows[picked]                                  # instead of table[:, picked].T""",
 )

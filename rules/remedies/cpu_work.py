@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from parsers.model.late import regex
 from rules.remedies.launching import FUSED_OPTIMIZER
-from rules.remedies.remedy import Remedy, remedy
+from rules.remedies.remedy import Remedy, pytorch_remedy, remedy
 from rules.wording.words import Words, for_python, for_pytorch
 
 KERNEL_SYMBOLS = "Let perf read the kernel's symbols (sysctl kernel.kptr_restrict=0), and record again."
@@ -49,18 +49,14 @@ ITEMS_TOGETHER = remedy(
     code=for_pytorch("""answers = [model(x[None])[0] for x in rows]   # one call for each row
 answers = model(torch.stack(rows))           # one call for all of them"""),
 )
-STEPS_IN_ONE_LAYER = remedy(
-    for_pytorch(
-        "Let one layer go through all time steps: nn.LSTM or nn.RNN instead of a loop that calls a cell. On a CPU, "
-        "nn.GRU still goes through them one by one and gains little."
-    ),
-    for_pytorch(
-        "Keep a cell of your own, but compute what needs no state, such as the products with the inputs, for all steps "
-        "before the loop, and torch.compile the loop."
-    ),
-    code=for_pytorch("""for x in inputs.unbind(1):                    # one call for each time step
+STEPS_IN_ONE_LAYER = pytorch_remedy(
+    "Let one layer go through all time steps: nn.LSTM or nn.RNN instead of a loop that calls a cell. On a CPU, "
+    "nn.GRU still goes through them one by one and gains little.",
+    "Keep a cell of your own, but compute what needs no state, such as the products with the inputs, for all steps "
+    "before the loop, and torch.compile the loop.",
+    code="""for x in inputs.unbind(1):                    # one call for each time step
     h, c = cell(x, (h, c))
-outputs, (h, c) = lstm(inputs)                # one call for all of them: nn.LSTM(..., batch_first=True)"""),
+outputs, (h, c) = lstm(inputs)                # one call for all of them: nn.LSTM(..., batch_first=True)""",
 )
 WEIGHTS_TOGETHER = remedy(
     "Keep the weights of all heads, experts or members in one tensor, and compute all of them with one product.",
@@ -108,51 +104,35 @@ IN_SINGLE_PRECISION = remedy(
     code=for_pytorch("""x = torch.from_numpy(array).float()            # NumPy's numbers are float64 by default
 model = model.float()"""),
 )
-NO_ATTENTION_DROPOUT = remedy(
-    for_pytorch(
-        "Leave out the dropout of attention's scores (dropout_p=0, or dropout=0.0 in nn.MultiheadAttention): then "
-        "scaled_dot_product_attention is one fused operator. Dropout elsewhere can stay."
-    ),
-    code=for_pytorch("""out = torch.nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=0.0)"""),
+NO_ATTENTION_DROPOUT = pytorch_remedy(
+    "Leave out the dropout of attention's scores (dropout_p=0, or dropout=0.0 in nn.MultiheadAttention): then "
+    "scaled_dot_product_attention is one fused operator. Dropout elsewhere can stay.",
+    code="""out = torch.nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=0.0)""",
 )
-COMPUTED_ONCE = remedy(
-    for_pytorch(
-        "Call the blocks directly instead of through torch.utils.checkpoint, or only as many of them through it as "
-        "memory requires. Hugging Face models: model.gradient_checkpointing_disable()."
-    ),
-    code=for_pytorch(
-        """hidden = block(hidden)                         # instead of checkpoint(block, hidden)"""
-    ),
+COMPUTED_ONCE = pytorch_remedy(
+    "Call the blocks directly instead of through torch.utils.checkpoint, or only as many of them through it as "
+    "memory requires. Hugging Face models: model.gradient_checkpointing_disable().",
+    code="""hidden = block(hidden)                         # instead of checkpoint(block, hidden)""",
 )
-LARGE_OPERATORS = remedy(
-    for_pytorch(
-        "Check that all cores work: torch.get_num_threads() should be the number of physical cores; "
-        "OMP_NUM_THREADS, torch.set_num_threads() and a container limit lower it."
-    ),
-    for_pytorch(
-        "Compute in bfloat16 where the CPU supports it (lscpu shows amx_bf16 or avx512_bf16): "
-        "torch.autocast('cpu', dtype=torch.bfloat16)."
-    ),
-    for_pytorch(
-        "Let torch.compile(model) fuse what follows the products, and use channels_last for convolutions."
-    ),
-    code=for_pytorch("""print(torch.get_num_threads(), torch.__config__.parallel_info())
+LARGE_OPERATORS = pytorch_remedy(
+    "Check that all cores work: torch.get_num_threads() should be the number of physical cores; "
+    "OMP_NUM_THREADS, torch.set_num_threads() and a container limit lower it.",
+    "Compute in bfloat16 where the CPU supports it (lscpu shows amx_bf16 or avx512_bf16): "
+    "torch.autocast('cpu', dtype=torch.bfloat16).",
+    "Let torch.compile(model) fuse what follows the products, and use channels_last for convolutions.",
+    code="""print(torch.get_num_threads(), torch.__config__.parallel_info())
 torch.set_num_threads(8)                      # the number of physical cores
 with torch.autocast("cpu", dtype=torch.bfloat16):
-    loss = loss_of(model(x), y)"""),
+    loss = loss_of(model(x), y)""",
 )
 FALLBACK_CONVOLUTION = regex(r"aten::_?(slow_conv|thnn_conv)")
-FAST_CONVOLUTION = remedy(
-    for_pytorch(
-        "This convolution is PyTorch's fallback, several times slower than oneDNN's: for float64, for one small input "
-        "at a time, and in builds without oneDNN (torch.backends.mkldnn.is_available() is False)."
-    ),
-    for_pytorch(
-        "Convert model and input to float32, or use a build with oneDNN; on a Mac, compute on its GPU: device 'mps'."
-    ),
-    code=for_pytorch("""print(torch.backends.mkldnn.is_available(), x.dtype, next(model.parameters()).dtype)
+FAST_CONVOLUTION = pytorch_remedy(
+    "This convolution is PyTorch's fallback, several times slower than oneDNN's: for float64, for one small input "
+    "at a time, and in builds without oneDNN (torch.backends.mkldnn.is_available() is False).",
+    "Convert model and input to float32, or use a build with oneDNN; on a Mac, compute on its GPU: device 'mps'.",
+    code="""print(torch.backends.mkldnn.is_available(), x.dtype, next(model.parameters()).dtype)
 device = "mps" if torch.backends.mps.is_available() else "cpu"
-model, x = model.float().to(device), x.float().to(device)"""),
+model, x = model.float().to(device), x.float().to(device)""",
 )
 
 ALL_CORES = remedy(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rules.remedies.remedy import remedy
+from rules.remedies.remedy import pytorch_remedy, remedy
 from rules.wording.words import for_pytorch
 
 MULTIPLY_FIRST = remedy(
@@ -36,10 +36,10 @@ if at + batch > count:
 picked, at = order[at : at + batch], at + batch"""),
 )
 
-PICK_WITHOUT_SORTING = remedy(
-    for_pytorch("torch.topk finds the first values in one pass, torch.kthvalue a single one."),
-    code=for_pytorch("""best = scores.topk(50).indices        # instead of scores.argsort(descending=True)[:, :50]
-middle = values.kthvalue(n // 2).values  # instead of values.sort().values[:, n // 2]"""),
+PICK_WITHOUT_SORTING = pytorch_remedy(
+    "torch.topk finds the first values in one pass, torch.kthvalue a single one.",
+    code="""best = scores.topk(50).indices        # instead of scores.argsort(descending=True)[:, :50]
+middle = values.kthvalue(n // 2).values  # instead of values.sort().values[:, n // 2]""",
 )
 
 ADD_BY_INDEX = remedy(

@@ -10,7 +10,7 @@ from rules.analysis.stretches.library_calls import is_sleep
 from rules.remedies.clocks import LOG_CLOCKS
 from rules.remedies.compiling import COMPILE_ONCE
 from rules.remedies.launching import FUSED_OPTIMIZER
-from rules.remedies.remedy import Remedy, remedy
+from rules.remedies.remedy import Remedy, pytorch_remedy, remedy
 from rules.terms import Culprit
 from rules.wording.words import Words, for_native, for_python, for_pytorch, ours
 
@@ -64,14 +64,10 @@ for step, batch in enumerate(loader):
     if step % 500 == 0:
         gc.collect()              # on all ranks in the same step"""),
 )
-NO_ANOMALY_DETECTION = remedy(
-    for_pytorch(
-        "Leave anomaly detection off: torch.autograd.set_detect_anomaly(False), and no detect_anomaly()."
-    ),
-    for_pytorch("Turn it on only to find a NaN that you have seen, and only for the steps that show it."),
-    code=for_pytorch(
-        "torch.autograd.set_detect_anomaly(False)   # and no torch.autograd.detect_anomaly() around the step"
-    ),
+NO_ANOMALY_DETECTION = pytorch_remedy(
+    "Leave anomaly detection off: torch.autograd.set_detect_anomaly(False), and no detect_anomaly().",
+    "Turn it on only to find a NaN that you have seen, and only for the steps that show it.",
+    code="torch.autograd.set_detect_anomaly(False)   # and no torch.autograd.detect_anomaly() around the step",
 )
 _EVALUATE_SELDOM: tuple[Words, ...] = (
     "Evaluate less often, on fewer samples, or in another process that loads the checkpoints.",
@@ -127,15 +123,13 @@ GROWING_STEPS = remedy(
         "computes all earlier ones again."
     ),
 )
-ROWS_AT_ONCE = remedy(
-    for_pytorch("Keep the data in tensors or arrays, and pick a batch by index: data[index]."),
-    for_pytorch(
-        "If rows are Python objects, make one tensor of all of them: torch.tensor(rows), or np.array(rows) and "
-        "torch.from_numpy."
-    ),
-    code=for_pytorch("""batch = torch.stack([torch.tensor(row) for row in rows])   # one call for each row
+ROWS_AT_ONCE = pytorch_remedy(
+    "Keep the data in tensors or arrays, and pick a batch by index: data[index].",
+    "If rows are Python objects, make one tensor of all of them: torch.tensor(rows), or np.array(rows) and "
+    "torch.from_numpy.",
+    code="""batch = torch.stack([torch.tensor(row) for row in rows])   # one call for each row
 batch = torch.tensor(rows)                                 # one call for all of them
-batch = data[index]                                        # or none: data is a tensor, made once"""),
+batch = data[index]                                        # or none: data is a tensor, made once""",
 )
 _PADDED = (
     "Pad to a few lengths (say, multiples of 128 with a mask), so that plans are reused, and run each of these "

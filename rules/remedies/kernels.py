@@ -10,7 +10,7 @@ from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.analysis.names.host_language import Audience, program_of
 from rules.analysis.names.software import is_compiled
 from rules.remedies.engines import fusing_advice
-from rules.remedies.remedy import Remedy, remedy
+from rules.remedies.remedy import Remedy, pytorch_remedy, remedy
 from rules.wording.words import Words, for_python, for_pytorch, ours
 
 TF32_CAPABILITY = 8
@@ -275,25 +275,21 @@ sums = torch.zeros(rows, width, device="cuda").index_add_(0, index, values.float
 )
 
 
-SAME_ORDER = remedy(
-    for_pytorch(
-        "Keep all tensors in one memory order: call .contiguous() once where a tensor is made, or use "
-        "memory_format=torch.channels_last for all of them, instead of permute() or transpose() before each use."
-    ),
-    for_pytorch("tensor.stride() shows the order: the last dimension of contiguous tensors has stride 1."),
-    code=for_pytorch("""bias = bias.permute(0, 3, 1, 2).contiguous()   # once, where it is made
+SAME_ORDER = pytorch_remedy(
+    "Keep all tensors in one memory order: call .contiguous() once where a tensor is made, or use "
+    "memory_format=torch.channels_last for all of them, instead of permute() or transpose() before each use.",
+    "tensor.stride() shows the order: the last dimension of contiguous tensors has stride 1.",
+    code="""bias = bias.permute(0, 3, 1, 2).contiguous()   # once, where it is made
 for x in batches:
-    y = x + bias                               # both are read in the order in which they lie in memory"""),
+    y = x + bias                               # both are read in the order in which they lie in memory""",
 )
 
-LONG_SIDES = remedy(
-    for_pytorch(
-        "Let the short side come first, and work along it: scores of shape (3, n) with softmax(0) instead of (n, 3) "
-        "with softmax(-1). Lay the tensor out that way where it is made."
-    ),
-    for_pytorch("Or let a compiler write the loop: torch.compile."),
-    code=for_pytorch("""scores = weight @ features.T        # (3, n) instead of (n, 3)
-shares = scores.softmax(0)"""),
+LONG_SIDES = pytorch_remedy(
+    "Let the short side come first, and work along it: scores of shape (3, n) with softmax(0) instead of (n, 3) "
+    "with softmax(-1). Lay the tensor out that way where it is made.",
+    "Or let a compiler write the loop: torch.compile.",
+    code="""scores = weight @ features.T        # (3, n) instead of (n, 3)
+shares = scores.softmax(0)""",
 )
 
 

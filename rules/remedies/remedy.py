@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from parsers.model.late import dataclass
-from rules.wording.words import Reader, Words, said, told, with_native
+from rules.wording.words import Reader, Words, for_pytorch, said, told, with_native
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +38,8 @@ def remedy(
 ) -> Remedy:
     """Advice with what takes its place for programs that are not Python, and for those of JAX."""
     return Remedy(with_native(native, advice, jax) if native or jax else advice, code)
+
+
+def pytorch_remedy(*advice: Words, code: Words) -> Remedy:
+    """Advice and code for programs of PyTorch alone."""
+    return Remedy(tuple(map(for_pytorch, advice)), for_pytorch(code))

@@ -26,6 +26,7 @@ from rules.kernels.pair_distances import MIN_DIMENSIONS, pair_distances
 from rules.remedies.distances import DISTANCES_BY_PRODUCT
 from rules.remedies.gathering import PICK_WITHOUT_SORTING
 from rules.remedies.look_ups import ROWS_BY_INDEX
+from rules.remedies.remedy import pytorch_remedy
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 from rules.wording.words import for_pytorch
@@ -38,8 +39,6 @@ _PARTS = frozenset({"aten::slice", "aten::narrow", "aten::select"})
 
 @fix
 class PickWithoutSorting:
-    """Rows that are sorted for their first values."""
-
     id = "pick-without-sorting"
     explanation = """
 When it applies
@@ -111,8 +110,6 @@ tokens = best.indices.gather(1, drawn)"""
 
 @fix
 class SelectBeforeSorting:
-    """Sorting and adding up whole rows, as top-p sampling is written down."""
-
     id = "select-before-sorting"
     explanation = """
 When it applies
@@ -176,8 +173,6 @@ def _adds_up(name: str) -> bool:
 
 @fix
 class LookRowsUp:
-    """Products with one-hot vectors."""
-
     id = "look-rows-up"
     explanation = f"""
 When it applies
@@ -219,8 +214,6 @@ MUCH_OF_GPU = 0.25  # in such kernels: without shapes, less may be a loss, or a 
 
 @fix
 class MultiplyForDistances:
-    """Differences of all pairs that are squared and summed."""
-
     id = "multiply-for-distances"
     explanation = """
 When it applies
@@ -295,8 +288,6 @@ for _ in range(rounds):
 
 @fix
 class CoalesceOnce:
-    """Products with a sparse matrix that is sorted in each of them."""
-
     id = "coalesce-once"
     explanation = """
 When it applies
@@ -343,15 +334,11 @@ What makes it more or less
             categories=(Category.RECOMPUTATION, Category.SLOW_OPERATOR, Category.MEMORY_BOUND_KERNELS),
             culprit="aten::_coalesce",
             problem="A sparse matrix is sorted again in each product",
-            remedy=remedy(
-                for_pytorch(
-                    "Make the matrix once, call coalesce() on it, and keep the result; better, keep it as CSR, which "
-                    "products read row by row."
-                ),
-                for_pytorch(
-                    "If its values change, but not its places, change the values of the kept matrix."
-                ),
-                code=for_pytorch(_COALESCING_CODE),
+            remedy=pytorch_remedy(
+                "Make the matrix once, call coalesce() on it, and keep the result; better, keep it as CSR, which "
+                "products read row by row.",
+                "If its values change, but not its places, change the values of the kept matrix.",
+                code=_COALESCING_CODE,
             ),
             expected=together(gone, times(products, operations, STORED_BY_ROWS)),
             low=without_calls(replay, again),
@@ -365,8 +352,6 @@ _POSITIONS_CODE = """scores = head(hidden[:, -1])                  # one row for
 
 @fix
 class MultiplyWhatIsRead:
-    """Products of all positions, of which few are read."""
-
     id = "multiply-what-is-read"
     explanation = """
 When it applies

@@ -48,8 +48,6 @@ _ISSUING = (
 
 @fix
 class FewerCollectives:
-    """Collectives that are so small that starting them costs more than the transfer."""
-
     id = "fewer-collectives"
     switches = ("ddp-bucket-size", "nccl-low-latency", "nccl-tree", "no-collectives")
     explanation = """
@@ -109,8 +107,6 @@ LEFT, LEFT_AT_MOST, LEFT_AT_LEAST = 0.4, 0.7, 0.1  # of the transfers' time: hal
 
 @fix
 class HideCommunication:
-    """Collectives whose transfers the computation waits for."""
-
     id = "hide-communication"
     switches = (
         "gradient-as-bucket-view",
@@ -174,8 +170,6 @@ _FORWARD = "DistributedDataParallel.forward"
 
 @fix
 class ReduceOnce:
-    """Several forward passes of a data-parallel model for each update, with collectives in all of them."""
-
     id = "reduce-once"
     switches = ("no-sync",)
     explanation = """
@@ -257,8 +251,6 @@ optimizer.step()"""
 
 @fix
 class GatherOnce:
-    """Several passes of a sharded model for each update, each of which gathers its parameters again."""
-
     id = "gather-once"
     explanation = """
 When it applies

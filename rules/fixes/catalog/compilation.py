@@ -20,7 +20,7 @@ from rules.analysis.names.host_language import Audience, program_of
 from rules.analysis.names.software import software_of
 from rules.findings.category import Category
 from rules.fixes.backward import beside_graph_breaks, compiling_ns, entering_graphs_behind, graph_breaks
-from rules.fixes.base import Proposal, fix, remedy
+from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.faster_kernels import ALIGNED_AT_LEAST, ALIGNED_AT_MOST, unaligned_products
 from rules.fixes.changes import (
     durations_times,
@@ -41,12 +41,12 @@ from rules.kernels.spread_out import spread_out
 from rules.losses.owners import owners_of, place_of
 from rules.remedies.compiling import COMPILE_ONCE, JIT_THE_STEP
 from rules.remedies.kernels import fused_kernels
+from rules.remedies.remedy import pytorch_remedy
 from rules.replay.loops import loops_of
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
 from rules.terms import MAJORITY
-from rules.wording.words import for_pytorch
 
 # What is left of a chain's time is what joining neighbours leaves, times this: the compiler also fuses over
 # reductions and keeps intermediate results in 16 bits (docs/predictions.md).
@@ -63,8 +63,6 @@ _NOT_FUSED = ("multi_tensor", "embedding", "index")
 
 @fix
 class CompileModel:
-    """Elementwise kernels, normalisations and reductions that a compiler would join."""
-
     id = "compile-model"
     switches = ("compile", "compile-reduce-overhead")
     explanation = """
@@ -227,8 +225,6 @@ def _compiled(
 
 @fix
 class CompileOnce:
-    """A compiler that runs again in most steps."""
-
     id = "compile-once"
     explanation = """
 When it applies
@@ -279,8 +275,6 @@ if step % 100 == 0 and bad.item():   # outside of what is compiled
 
 @fix
 class JoinCompiledGraphs:
-    """Values that are read back between two compiled graphs of a step."""
-
     id = "join-compiled-graphs"
     explanation = """
 When it applies
@@ -319,16 +313,12 @@ What makes it more or less
             categories=(Category.SYNCHRONIZATION, Category.LAUNCH_BOUND, Category.GRAPH_BREAK),
             culprit=name,
             problem="Read-backs break the compiled graph",
-            remedy=remedy(
-                for_pytorch(
-                    "Do not look at values inside of what is compiled: no if on a tensor, no .item(), no assert. Use "
-                    "torch.where, or collect what is to be checked and read it once, behind the step."
-                ),
-                for_pytorch(
-                    "Find all places: TORCH_LOGS=graph_breaks, or torch.compile(model, fullgraph=True), which fails at "
-                    "the first one."
-                ),
-                code=for_pytorch(_CODE),
+            remedy=pytorch_remedy(
+                "Do not look at values inside of what is compiled: no if on a tensor, no .item(), no assert. Use "
+                "torch.where, or collect what is to be checked and read it once, behind the step.",
+                "Find all places: TORCH_LOGS=graph_breaks, or torch.compile(model, fullgraph=True), which fails at "
+                "the first one.",
+                code=_CODE,
             ),
             expected=_joined(replay, nodes, (behind, LEFT_OF_BREAKS), (later, LEFT_OF_LATER)),
             low=_joined(replay, nodes, (behind, LEFT_OF_BREAKS_AT_LEAST)),
@@ -357,8 +347,6 @@ _STAYING = (Family.GEMM, Family.CONVOLUTION, Family.ATTENTION, Family.SORT)
 
 @fix
 class CompileStepWithJit:
-    """A step of JAX without ``jit``."""
-
     id = "compile-step-with-jit"
     explanation = """
 When it applies

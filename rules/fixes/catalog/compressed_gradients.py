@@ -54,8 +54,6 @@ class _Chosen:
 
 @fix
 class SendWholeGradients:
-    """The largest values of each gradient, chosen and gathered tensor by tensor."""
-
     id = "send-whole-gradients"
     explanation = """
 When it applies

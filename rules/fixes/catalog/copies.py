@@ -45,8 +45,6 @@ _TO_HOST = ("pinned-read-backs", "no-read-backs")
 
 @fix
 class CopyLess:
-    """Copies of a direction that are large, and what the host does with them."""
-
     id = "copy-less"
     switches = (*_TO_GPU, *_TO_HOST)
     explanation = """
@@ -194,8 +192,6 @@ rows = torch.stack([torch.tensor(row, device="cuda") for row in rows])"""
 
 @fix
 class CopyTogether:
-    """Small copies to the GPU one behind the other."""
-
     id = "copy-together"
     explanation = """
 When it applies

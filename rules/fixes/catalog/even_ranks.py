@@ -42,8 +42,6 @@ loss, accuracy, scale = values.tolist()        # one message, and the CPU waits 
 
 @fix
 class ReduceValuesTogether:
-    """Norms, losses and scores of all ranks, each with a collective and a read-back of its own."""
-
     id = "reduce-values-together"
     switches = ("no-read-backs", "no-collectives")
     explanation = """
@@ -124,8 +122,6 @@ norm = torch.nn.GroupNorm(32, channels)"""
 
 @fix
 class NormaliseOnEachGpu:
-    """Synchronised batch normalisation."""
-
     id = "normalise-on-each-gpu"
     explanation = """
 When it applies
@@ -188,8 +184,6 @@ MIN_SPREAD = 1.1  # the largest over the mean, in the median step
 
 @fix
 class EqualLengths:
-    """Compute that differs by rank in each step, and evens out over the steps."""
-
     id = "equal-lengths"
     explanation = """
 When it applies
@@ -239,8 +233,6 @@ CALLS_OF_EACH = 0.9  # of a step's calls are made again for each further micro-b
 
 @fix
 class FillPipeline:
-    """Stages that send to one another."""
-
     id = "fill-pipeline"
     explanation = """
 When it applies

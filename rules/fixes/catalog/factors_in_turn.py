@@ -12,13 +12,13 @@ from parsers.model.arrays import distinct_values
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
-from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
+from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix
 from rules.fixes.changes import MIN_NS, durations_times, share_of
 from rules.fixes.forms.written import called_in_order
 from rules.kernels.recorded_shapes import Shape, inputs_in, single_tensors_in
+from rules.remedies.remedy import pytorch_remedy
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
-from rules.wording.words import for_pytorch
 
 MIN_THINNER = 8  # times: the rank is so much smaller than both sides of the weights
 NEAR = 4  # operators between multiplying out and the product with the weights: scaling, adding, converting
@@ -33,8 +33,6 @@ weight += scale * (b @ a)                                        # or once, when
 
 @fix
 class FactorsInTurn:
-    """Two thin matrices whose product is added to the weights before these are used."""
-
     id = "factors-in-turn"
     explanation = f"""
 When it applies
@@ -66,12 +64,10 @@ What makes it more or less
             categories=(Category.RECOMPUTATION, Category.SLOW_OPERATOR, Category.MEMORY_BOUND_KERNELS),
             culprit="low-rank updates",
             problem="A low-rank update is multiplied out in each call",
-            remedy=remedy(
-                for_pytorch(
-                    "Multiply the data by one factor after the other, and add that to the layer's result."
-                ),
-                for_pytorch("For inference, add the update to the weights once (merge_and_unload in peft)."),
-                code=for_pytorch(_CODE),
+            remedy=pytorch_remedy(
+                "Multiply the data by one factor after the other, and add that to the layer's result.",
+                "For inference, add the update to the weights once (merge_and_unload in peft).",
+                code=_CODE,
             ),
             expected=durations_times(mine, factor),
         )

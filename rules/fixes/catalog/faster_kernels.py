@@ -53,8 +53,6 @@ _MISALIGNED = regex(r"align[12](?!\d)")
 
 @fix
 class AlignShapes:
-    """16-bit products whose kernels are those for unaligned data."""
-
     id = "align-shapes"
     explanation = """
 When it applies
@@ -103,8 +101,6 @@ DIRECT, DIRECT_AT_LEAST, DIRECT_AT_MOST = 3.0, 2.0, 4.6
 
 @fix
 class PadTransforms:
-    """Fourier transforms whose length has a large prime factor, by the names of their kernels."""
-
     id = "pad-transforms"
     explanation = """
 When it applies
@@ -148,8 +144,6 @@ SPATIAL_TIME = 0.7  # of interpolation and pooling: neighbouring channels are re
 
 @fix
 class UseChannelsLast:
-    """Conversions between NCHW and NHWC."""
-
     id = "use-channels-last"
     switches = ("channels-last",)
     explanation = """
@@ -206,8 +200,6 @@ MIN_SLOW = 0.02  # of the GPU's time, by operators of one name
 
 @fix
 class UseFasterKernels:
-    """Operators that are slow by themselves."""
-
     id = "use-faster-kernels"
     switches = ("cudnn-benchmark", "sdpa-backend")
     explanation = """
@@ -265,8 +257,6 @@ PREPARED = 0.5
 
 @fix
 class KeepAlgorithms:
-    """Convolutions that try all algorithms for each new shape."""
-
     id = "keep-algorithms"
     explanation = """
 When it applies
@@ -321,8 +311,6 @@ NEAR = 4  # places on a stream: the backward pass has two products on either sid
 
 @fix
 class FuseAttention:
-    """Softmax and everything else between the two matrix products of attention."""
-
     id = "fuse-attention"
     switches = ("sdpa-backend",)
     explanation = """

@@ -10,12 +10,12 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.recording.training import is_training
 from rules.findings.category import Category
-from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
+from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix
 from rules.fixes.changes import of_nodes, per_step, share_of, without_calls
 from rules.fixes.forms.converted_weights import converts_weights
 from rules.losses.cpu_work import MIN_STEPS
+from rules.remedies.remedy import pytorch_remedy
 from rules.replay.replay import Replay
-from rules.wording.words import for_pytorch
 
 _CONVERTING_CODE = """frozen = model.base.to(torch.bfloat16)          # once, before the loop
 # not in each call: F.linear(x, weight.to(torch.bfloat16))"""
@@ -23,8 +23,6 @@ _CONVERTING_CODE = """frozen = model.base.to(torch.bfloat16)          # once, be
 
 @fix
 class ConvertOnce:
-    """Weights that are cast, or dequantised, before each product with them."""
-
     id = "convert-once"
     explanation = """
 When it applies
@@ -56,18 +54,12 @@ What makes it more or less
             ),
             culprit="aten::to",
             problem="Weights are converted in each call",
-            remedy=remedy(
-                for_pytorch(
-                    "Convert weights that do not change when the model is loaded, and keep the result: "
-                    "model.to(torch.bfloat16)."
-                ),
-                for_pytorch(
-                    "Under torch.autocast, frozen weights are converted in each forward pass: store them in its type."
-                ),
-                for_pytorch(
-                    "For quantised weights, use kernels that convert while they multiply (torchao, Marlin)."
-                ),
-                code=for_pytorch(_CONVERTING_CODE),
+            remedy=pytorch_remedy(
+                "Convert weights that do not change when the model is loaded, and keep the result: "
+                "model.to(torch.bfloat16).",
+                "Under torch.autocast, frozen weights are converted in each forward pass: store them in its type.",
+                "For quantised weights, use kernels that convert while they multiply (torchao, Marlin).",
+                code=_CONVERTING_CODE,
             ),
             expected=without_calls(replay, nodes),
         )
@@ -83,8 +75,6 @@ for module in model.modules():                      # once, after the weights ar
 
 @fix
 class FoldWeightNorm:
-    """Weight normalisation that is computed again in each call of a model that is not trained."""
-
     id = "fold-weight-norm"
     explanation = """
 When it applies
@@ -114,12 +104,10 @@ What makes it more or less
             categories=(Category.RECOMPUTATION, Category.LAUNCH_BOUND, Category.HOST_BOUND),
             culprit="aten::_weight_norm",
             problem="Weights are normalised again in each call",
-            remedy=remedy(
-                for_pytorch(
-                    "Remove the parametrisation once the model is loaded and no longer trained: the weights then stay "
-                    "as they are normalised."
-                ),
-                code=for_pytorch(_FOLDING_CODE),
+            remedy=pytorch_remedy(
+                "Remove the parametrisation once the model is loaded and no longer trained: the weights then stay "
+                "as they are normalised.",
+                code=_FOLDING_CODE,
             ),
             expected=without_calls(replay, nodes),
             low=without_calls(replay, nodes, gaps=0.0),

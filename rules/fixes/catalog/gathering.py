@@ -48,8 +48,6 @@ def _left(analysis: Analysis, replay: Replay, found: GatheredRows, power: float 
 
 @fix
 class MultiplyBeforeGathering:
-    """A layer on the rows at both ends of each edge, instead of on the nodes."""
-
     id = "multiply-before-gathering"
     explanation = """
 When it applies
@@ -90,8 +88,6 @@ MIN_POWER = 0.5  # fewer rows fill a GPU less: at least, the time shrinks as the
 
 @fix
 class RunBeforeGathering:
-    """A network that runs over the same frame for each clip that holds it."""
-
     id = "run-before-gathering"
     explanation = """
 When it applies
@@ -141,8 +137,6 @@ _READS = frozenset({"aten::index", "aten::index_select", "aten::gather", "aten::
 
 @fix
 class DrawFew:
-    """A shuffle of everything of which a step takes the first few."""
-
     id = "draw-few"
     explanation = f"""
 When it applies
@@ -249,8 +243,6 @@ _PUTS = frozenset(
 
 @fix
 class AddRowsByIndex:
-    """Rows that are sorted by their places to be added up there."""
-
     id = "add-rows-by-index"
     explanation = f"""
 When it applies

@@ -27,8 +27,6 @@ MADE_RARER = 0.9  # of the time is gone at least: ten times as seldom
 
 @fix
 class CollectGarbageSeldom:
-    """Collections of garbage on a thread that launches work."""
-
     id = "collect-garbage-seldom"
     switches = ("gc-freeze",)
     explanation = """
@@ -97,8 +95,6 @@ def _is_told(replay: Replay, each: float) -> bool:
 
 @fix
 class KeepMemory:
-    """Calls of the driver that allocate and free."""
-
     id = "keep-memory"
     switches = ("expandable-segments",)
     explanation = """

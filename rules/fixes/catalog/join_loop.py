@@ -61,8 +61,6 @@ _PUT_TOGETHER = regex(r"autograd::engine::evaluate_function: (Cat|Stack)Backward
 
 @fix
 class JoinLoop:
-    """Loops over the items of a batch, over tensors, over tables."""
-
     id = "join-loop"
     switches = ("compile",)
     explanation = """
@@ -326,8 +324,6 @@ _CELLS = regex(r"aten::(lstm|gru|rnn_tanh|rnn_relu)_cell$")
 
 @fix
 class OneLayerForAllSteps:
-    """Cells of recurrent layers that are called for one time step after another."""
-
     id = "one-layer-for-all-steps"
     explanation = """
 When it applies

@@ -15,7 +15,7 @@ from rules.analysis.ranks.collectives import collective_columns
 from rules.analysis.stretches.backward_again import backward_again
 from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
-from rules.fixes.base import Proposal, fix, remedy
+from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import first_members, optimizer_calls, together, without_calls, without_meetings
 from rules.fixes.forms.converted_weights import converts_weights
 from rules.fixes.forms.random_passes import random_passes
@@ -24,9 +24,9 @@ from rules.fixes.loops.alike import Rounds, make_the_same_calls, number_of
 from rules.fixes.loops.filled import filled, joined
 from rules.fixes.loops.pieces import pieces_of
 from rules.remedies.launching import LARGER_BATCHES, PIECES_TOGETHER
+from rules.remedies.remedy import pytorch_remedy
 from rules.replay.loops import kinds_of_calls
 from rules.replay.replay import Replay
-from rules.wording.words import for_pytorch
 
 # calls of a forward or a backward pass: fewer are a loss, or an operator with a gradient of its own
 MIN_PASS = 8
@@ -36,8 +36,6 @@ NOTHING_ADDED = 0.7
 
 @fix
 class JoinBatches:
-    """Forward and backward passes of a model again and again, with one update behind them."""
-
     id = "join-batches"
     explanation = """
 When it applies
@@ -153,8 +151,6 @@ AT_LEAST = 4  # pieces: so many fit into memory together
 
 @fix
 class JoinPieces:
-    """A network that is given a large input, or a large sample, in pieces."""
-
     id = "join-pieces"
     explanation = """
 When it applies
@@ -207,8 +203,6 @@ samples = head(features.expand(8, *features.shape))             # each of the 8 
 
 @fix
 class RunOnceBeforeDropout:
-    """A network that is run again and again for what a dropout at its end draws."""
-
     id = "run-once-before-dropout"
     explanation = """
 When it applies
@@ -241,15 +235,11 @@ What makes it more or less
             ),
             culprit="passes that differ in their dropout",
             problem=f"{passes} passes differ only behind their first dropout",
-            remedy=remedy(
-                for_pytorch(
-                    "Up to the first dropout, each pass over the same data gives the same: keep that result, and "
-                    "run only the layers behind it again."
-                ),
-                for_pytorch(
-                    "Repeat that result with expand, and all samples go through the last layers at once."
-                ),
-                code=for_pytorch(_SAMPLES_CODE),
+            remedy=pytorch_remedy(
+                "Up to the first dropout, each pass over the same data gives the same: keep that result, and "
+                "run only the layers behind it again.",
+                "Repeat that result with expand, and all samples go through the last layers at once.",
+                code=_SAMPLES_CODE,
             ),
             expected=without_calls(replay, nodes),
             depends_on="whether each pass reads the same data",

@@ -9,51 +9,45 @@ import numpy as np
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
-from rules.fixes.base import Proposal, fix, remedy
+from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import MIN_NS, durations_times
 from rules.fixes.forms.growing_sequences import MIN_PASSES, MIN_POSITIONS, growing_sequences
 from rules.fixes.forms.unread_rows import reading_weights_ns
 from rules.fixes.forms.written import costly_calls, operations_of
+from rules.remedies.remedy import pytorch_remedy
 from rules.replay.replay import Replay
-from rules.wording.words import for_pytorch
 
 _KEEP = (
     "Keep the keys and values of earlier tokens: {} of the GPU's time computes all of them again for each new one",
     "passes over all tokens so far",
     "All tokens so far are computed again for each new one",
-    remedy(
-        for_pytorch(
-            "Keep each layer's keys and values, and send only the new token through the model: use_cache=True in "
-            "transformers; in a model of your own, a cache that attention appends to."
-        ),
-        for_pytorch(
-            "Allocate the cache for the longest text once and write into it (StaticCache in transformers), so that "
-            "nothing is copied and a CUDA graph can replay each token."
-        ),
-        code=for_pytorch("""output = model(prompt, use_cache=True)
+    pytorch_remedy(
+        "Keep each layer's keys and values, and send only the new token through the model: use_cache=True in "
+        "transformers; in a model of your own, a cache that attention appends to.",
+        "Allocate the cache for the longest text once and write into it (StaticCache in transformers), so that "
+        "nothing is copied and a CUDA graph can replay each token.",
+        code="""output = model(prompt, use_cache=True)
 for _ in range(length):
     token = pick(output.logits[:, -1:])                  # the new token alone goes through the model
-    output = model(token, past_key_values=output.past_key_values, use_cache=True)"""),
+    output = model(token, past_key_values=output.past_key_values, use_cache=True)""",
     ),
 )
 _CARRY = (
     "Carry the state of the recurrent layers: {} of the GPU's time goes through all steps so far for each new one",
     "recurrent layers over all steps so far",
     "All steps so far are computed again for each new one",
-    remedy(
-        for_pytorch("Keep the state that the layer returns, and give it the new step alone."),
-        code=for_pytorch("""output, state = lstm(history)
+    pytorch_remedy(
+        "Keep the state that the layer returns, and give it the new step alone.",
+        code="""output, state = lstm(history)
 for _ in range(horizon):
     new = predict(output[:, -1:])
-    output, state = lstm(new, state)                     # not lstm(torch.cat([history, new], 1))"""),
+    output, state = lstm(new, state)                     # not lstm(torch.cat([history, new], 1))""",
     ),
 )
 
 
 @fix
 class KeepKeysAndValues:
-    """Passes over all positions so far for each new one."""
-
     id = "keep-keys-and-values"
     explanation = f"""
 When it applies

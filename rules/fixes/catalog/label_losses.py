@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
-from rules.fixes.base import Proposal, fix, remedy
+from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import durations_times, together, without_calls
 from rules.fixes.forms.dense_targets import dense_targets
 from rules.fixes.forms.written import calls_of, costly_calls
+from rules.remedies.remedy import pytorch_remedy
 from rules.replay.replay import Replay
-from rules.wording.words import for_pytorch
 
 # of the time of building the distribution, comparing it and its gradients, once labels are smoothed by the loss: it
 # still reads all scores for their sum, and adds two gradients. One translation model of 37,000 words: 4.9 ms to 0.9
@@ -24,8 +24,6 @@ _SMOOTHING_CODE = """loss = torch.nn.functional.cross_entropy(scores, labels, la
 
 @fix
 class SmoothLabelsInLoss:
-    """A distribution over all classes, built from labels for the Kullback-Leibler divergence or the cross entropy."""
-
     id = "smooth-labels-in-loss"
     explanation = f"""
 When it applies
@@ -54,12 +52,10 @@ What makes it more or less
             categories=(Category.MEMORY_BOUND_KERNELS, Category.SLOW_OPERATOR),
             culprit="a distribution over all classes",
             problem="A distribution is built from labels for the loss",
-            remedy=remedy(
-                for_pytorch(
-                    "Pass the labels: cross_entropy smooths them itself (label_smoothing), and leaves out padding "
-                    "(ignore_index)."
-                ),
-                code=for_pytorch(_SMOOTHING_CODE),
+            remedy=pytorch_remedy(
+                "Pass the labels: cross_entropy smooths them itself (label_smoothing), and leaves out padding "
+                "(ignore_index).",
+                code=_SMOOTHING_CODE,
             ),
             expected=together(durations_times(operations, LEFT), looks),
             low=durations_times(operations, LEFT_AT_MOST),

@@ -52,8 +52,6 @@ FUSED_HOST = 0.1  # of the host's time: a few launches for lists of parameters
 
 @fix
 class FuseOptimizer:
-    """Optimizers that launch kernels for each parameter."""
-
     id = "fuse-optimizer"
     switches = ("fused-optimizer", "foreach-optimizer", "no-optimizer")
     explanation = """
@@ -102,8 +100,6 @@ LAUNCH_NS = 6_000.0  # of a launch that does not wait: recordings of H100 and H2
 
 @fix
 class LaunchAhead:
-    """Launches that wait for their own kernel, as with CUDA_LAUNCH_BLOCKING=1."""
-
     id = "launch-ahead"
     explanation = """
 When it applies
@@ -177,8 +173,6 @@ _CAPTURED = (Call.LAUNCH, Call.MEMSET, Call.COPY, Call.LOAD)
 
 @fix
 class ReplayCudaGraph:
-    """Steps whose CPU launches too slowly."""
-
     id = "replay-cuda-graph"
     switches = ("cuda-graph", "compile-reduce-overhead")
     explanation = """
@@ -269,8 +263,6 @@ def _alike(analysis: Analysis, replay: Replay) -> bool:
 
 @fix
 class StopCheckingForNan:
-    """Anomaly detection of autograd."""
-
     id = "stop-checking-for-nan"
     explanation = """
 When it applies
@@ -316,8 +308,6 @@ What makes it more or less
 
 @fix
 class CaptureOnce:
-    """CUDA graphs that are captured again in each step."""
-
     id = "capture-once"
     explanation = """
 When it applies

@@ -98,8 +98,6 @@ class _Excess:
 
 @fix
 class MendLateRanks:
-    """Ranks with more host work, loading, read-backs or compute than the median of the others."""
-
     id = "mend-late-ranks"
     explanation = """
 When it applies

@@ -135,8 +135,6 @@ _NAMELESS = "The recording does not say what this is. If it is several things, e
 
 @fix
 class MoveHostPhase:
-    """Long stretches of host work, with the waits between them."""
-
     id = "move-host-phase"
     switches = ("no-logging", "no-evaluation")
     explanation = """

@@ -40,8 +40,6 @@ _JOINS = frozenset(f"aten::{name}" for name in (*_PRODUCTS, *_PICKS))
 
 @fix
 class ComputeOnce:
-    """Operators that work on nothing but large data which is there before a request begins."""
-
     id = "compute-once"
     explanation = """
 When it applies
@@ -225,8 +223,6 @@ MIN_LIMIT = 2.0  # times faster with no host time at all: else the GPU is the li
 
 @fix
 class BatchRequests:
-    """Several threads that run a small model for their own requests."""
-
     id = "batch-requests"
     explanation = """
 When it applies

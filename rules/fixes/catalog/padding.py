@@ -22,8 +22,6 @@ MIN_POWER = 0.7  # shorter texts fill a GPU less: at least, the time shrinks as 
 
 @fix
 class PadToLongest:
-    """Texts that are padded to the most that a model takes."""
-
     id = "pad-to-longest"
     explanation = """
 When it applies

@@ -31,8 +31,6 @@ TIMES_MORE = 2  # workers where some are there already
 
 @fix
 class LoadDataInWorkers:
-    """The time that steps spend inside a data loader."""
-
     id = "load-data-in-workers"
     switches = ("num-workers", "persistent-workers", "prefetch-factor", "same-batch")
     explanation = """
@@ -89,8 +87,6 @@ LIKELY_SOONER = 0.5  # of what the first batch of a pass takes: workers that run
 
 @fix
 class KeepWorkers:
-    """Worker processes that are ended and started anew."""
-
     id = "keep-workers"
     switches = ("persistent-workers",)
     explanation = """
@@ -134,8 +130,6 @@ torch.set_num_threads(4)     # for each process; loader workers have one each
 
 @fix
 class FreeTheCpu:
-    """Pauses of the launching thread at places that change from step to step."""
-
     id = "free-the-cpu"
     explanation = """
 When it applies
@@ -183,8 +177,6 @@ WAITED_AT_LEAST = 0.7  # of the time is gone: some of it may be a wait for what 
 
 @fix
 class RunPythonInProcesses:
-    """Threads of one Python that take turns."""
-
     id = "run-python-in-processes"
     switches = ("num-workers",)
     explanation = """

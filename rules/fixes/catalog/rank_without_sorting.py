@@ -11,12 +11,12 @@ from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
-from rules.fixes.base import Proposal, fix, remedy
+from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import durations_times
 from rules.fixes.forms.written import called_in_order, calls_of, costly_calls
 from rules.kernels.fitting_shapes import Shapes, fitting
+from rules.remedies.remedy import pytorch_remedy
 from rules.replay.replay import Replay
-from rules.wording.words import for_pytorch
 
 LEFT = 0.1  # of a sort: what comparing, or writing each place once, takes
 _SORTS = frozenset({"aten::sort", "aten::argsort"})
@@ -34,8 +34,6 @@ ranks = torch.empty_like(order).scatter_(1, order, torch.arange(n, device=order.
 
 @fix
 class RankWithoutSorting:
-    """An order that is sorted again."""
-
     id = "rank-without-sorting"
     explanation = """
 When it applies
@@ -61,14 +59,10 @@ What makes it more or less
             categories=(Category.SLOW_OPERATOR,),
             culprit="aten::argsort",
             problem="Ranks are found by sorting twice",
-            remedy=remedy(
-                for_pytorch(
-                    "The rank of one item is how many others have a higher score: compare and count."
-                ),
-                for_pytorch(
-                    "For the ranks of all items, write each place where the first sort says: scatter_."
-                ),
-                code=for_pytorch(_CODE),
+            remedy=pytorch_remedy(
+                "The rank of one item is how many others have a higher score: compare and count.",
+                "For the ranks of all items, write each place where the first sort says: scatter_.",
+                code=_CODE,
             ),
             expected=durations_times(calls_of(analysis, unneeded)[replay.device.launch], LEFT),
         )

@@ -61,8 +61,6 @@ answer(host)"""
 
 @fix
 class ReadResultsLater:
-    """The one place of each request, without training, at which the CPU waits for what was computed."""
-
     id = "read-results-later"
     explanation = """
 When it applies
@@ -143,8 +141,6 @@ COUNTED = "counting rows"
 
 @fix
 class RemoveReadBacks:
-    """Reading values back, and synchronising, at one kind of place."""
-
     id = "remove-read-backs"
     switches = ("no-read-backs",)
     explanation = """
@@ -242,8 +238,6 @@ ALIKE = 0.5
 
 @fix
 class KeepOnGpu:
-    """Round trips over the host: an optimizer on the CPU, offloaded tensors, a formula in the wrong place."""
-
     id = "keep-on-gpu"
     switches = ("no-read-backs",)
     explanation = """

@@ -20,8 +20,6 @@ from rules.terms import MAJORITY
 
 @fix
 class RowsAtOnce:
-    """Tensors made from Python's numbers one after another."""
-
     id = "rows-at-once"
     explanation = f"""
 When it applies

@@ -19,8 +19,6 @@ _AGAIN = (Category.RECOMPUTATION, Category.GPU_BOUND)
 
 @fix
 class KeepResult:
-    """What a frozen network says of a picture that stays as it is, asked in each step."""
-
     id = "keep-result"
     explanation = """
 When it applies
@@ -53,8 +51,6 @@ What makes it more or less
 
 @fix
 class EvaluateOnce:
-    """Half steps at both ends of a step, each of which takes the gradient anew."""
-
     id = "evaluate-once"
     explanation = """
 When it applies

@@ -55,8 +55,6 @@ LEFT_AT_MOST = 1 / 3  # a third as often
 
 @fix
 class EvaluateLessOften:
-    """Forward passes of an evaluation."""
-
     id = "evaluate-less-often"
     switches = ("no-evaluation",)
     explanation = """
@@ -97,8 +95,6 @@ OTHER_WORK = 0.3  # ... more time in stretches of its own, as a part of the step
 
 @fix
 class SpreadSlowSteps:
-    """Steps that are slow because they do more than the others."""
-
     id = "spread-slow-steps"
     switches = ("no-logging", "no-evaluation", "gc-freeze")
     explanation = """
@@ -198,8 +194,6 @@ _COMPUTING = (Family.GEMM, Family.CONVOLUTION, Family.ATTENTION)
 
 @fix
 class EndThrottling:
-    """Devices whose clock a limit held down, by a device log of the same seconds."""
-
     id = "end-throttling"
     explanation = """
 When it applies

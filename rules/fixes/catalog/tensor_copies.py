@@ -24,6 +24,7 @@ from rules.kernels.recorded_shapes import Shape, tensors_in
 from rules.losses.built_constants import MAX_LENGTH, Built, built
 from rules.losses.cpu_work import MIN_STEPS
 from rules.remedies.constants import BUILT_ONCE
+from rules.remedies.remedy import pytorch_remedy
 from rules.replay.chance import time_within
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
@@ -40,8 +41,6 @@ cache[:, :, place] = new_keys                      # each step writes what is ne
 
 @fix
 class WriteInPlace:
-    """Kernels that concatenate."""
-
     id = "write-in-place"
     explanation = """
 When it applies
@@ -128,8 +127,6 @@ _HEADS_CODE = """out = torch.nn.functional.scaled_dot_product_attention(q, k, v,
 
 @fix
 class ShareKeyHeads:
-    """Keys and values that are repeated for grouped-query attention."""
-
     id = "share-key-heads"
     explanation = """
 When it applies
@@ -160,15 +157,11 @@ What makes it more or less
             categories=(Category.MEMORY_BOUND_KERNELS, Category.SLOW_OPERATOR, Category.LAUNCH_BOUND),
             culprit="copies of keys and values",
             problem="Keys and values are repeated for shared heads",
-            remedy=remedy(
-                for_pytorch(
-                    "scaled_dot_product_attention(..., enable_gqa=True) takes keys and values with fewer heads than "
-                    "the queries."
-                ),
-                for_pytorch(
-                    "Otherwise group the queries: those that share a key head are rows of one product."
-                ),
-                code=for_pytorch(_HEADS_CODE),
+            remedy=pytorch_remedy(
+                "scaled_dot_product_attention(..., enable_gqa=True) takes keys and values with fewer heads than "
+                "the queries.",
+                "Otherwise group the queries: those that share a key head are rows of one product.",
+                code=_HEADS_CODE,
             ),
             expected=together(gone, durations_times(reading, ONCE)),
             low=gone,
@@ -186,8 +179,6 @@ spectrum = torch.fft.fft2(x, norm="ortho") * mask
 
 @fix
 class FoldShifts:
-    """Shifts before and after Fourier transforms."""
-
     id = "fold-shifts"
     explanation = """
 When it applies
@@ -211,15 +202,11 @@ What makes it more or less
             categories=(Category.MEMORY_BOUND_KERNELS, Category.SLOW_OPERATOR, Category.LAUNCH_BOUND),
             culprit="fftshift and ifftshift",
             problem="Spectra are shifted for each transform",
-            remedy=remedy(
-                for_pytorch(
-                    "A transform needs no shift: shift once what a spectrum is multiplied with, such as a mask, and "
-                    "measured spectra when they are loaded."
-                ),
-                for_pytorch(
-                    "An fftshift behind an ifftshift, or the other way round, undoes it: leave out both."
-                ),
-                code=for_pytorch(_SPECTRA_CODE),
+            remedy=pytorch_remedy(
+                "A transform needs no shift: shift once what a spectrum is multiplied with, such as a mask, and "
+                "measured spectra when they are loaded.",
+                "An fftshift behind an ifftshift, or the other way round, undoes it: leave out both.",
+                code=_SPECTRA_CODE,
             ),
             expected=without_calls(replay, nodes),
             low=durations_times(nodes[replay.device.launch], LEFT_AT_MOST),
@@ -239,8 +226,6 @@ loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(),
 
 @fix
 class ShiftLabels:
-    """Scores of all positions but the last one, copied for the loss."""
-
     id = "shift-labels"
     explanation = """
 When it applies
@@ -263,12 +248,10 @@ What makes it more or less
             categories=(Category.MEMORY_BOUND_KERNELS, Category.SLOW_OPERATOR),
             culprit="copies of the scores",
             problem="Scores are copied for the loss",
-            remedy=remedy(
-                for_pytorch(
-                    "Leave out the last position by its label, ignore_index: labels are small, scores have a number "
-                    "for each word of the vocabulary."
-                ),
-                code=for_pytorch(_LABELS_CODE),
+            remedy=pytorch_remedy(
+                "Leave out the last position by its label, ignore_index: labels are small, scores have a number "
+                "for each word of the vocabulary.",
+                code=_LABELS_CODE,
             ),
             expected=without_calls(replay, nodes),
         )
@@ -306,8 +289,6 @@ def _has_as_many(copied: Shapes, loss: Shapes) -> bool:
 
 @fix
 class KeepConstants:
-    """Tables of positions, masks, windows and grids of coordinates."""
-
     id = "keep-constants"
     explanation = f"""
 When it applies

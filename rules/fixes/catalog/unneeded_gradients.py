@@ -71,8 +71,6 @@ MIN_FUNCTIONS = 10  # of a step that run again: fewer are a shared head
 
 @fix
 class AddUpLosses:
-    """A backward pass for each loss."""
-
     id = "add-up-losses"
     explanation = """
 When it applies
@@ -105,8 +103,6 @@ What makes it more or less
 
 @fix
 class GradientsAtOnce:
-    """A backward pass for each output, as for a Jacobian."""
-
     id = "gradients-at-once"
     explanation = """
 When it applies
@@ -147,8 +143,6 @@ What makes it more or less
 
 @fix
 class SkipUnusedGradients:
-    """A frozen network that is run with gradients."""
-
     id = "skip-unused-gradients"
     explanation = """
 When it applies
@@ -183,8 +177,6 @@ What makes it more or less
 
 @fix
 class SkipOthersGradients:
-    """Two networks with an optimizer each, whose backward passes also lead into the other one's."""
-
     id = "skip-others-gradients"
     explanation = """
 When it applies
@@ -239,8 +231,6 @@ class NotUpdated:
 
 @fix
 class FreezeParameters:
-    """A model that is adapted with a few new parameters, while the others are neither trained nor frozen."""
-
     id = "freeze-parameters"
     explanation = """
 When it applies
@@ -373,8 +363,6 @@ hidden = block(hidden)                       # instead of checkpoint(block, hidd
 
 @fix
 class KeepActivations:
-    """Activation checkpointing."""
-
     id = "keep-activations"
     explanation = """
 When it applies

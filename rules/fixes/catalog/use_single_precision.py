@@ -33,8 +33,6 @@ GONE = 1e3  # times as fast: what only converts between both is not needed; the 
 
 @fix
 class UseSinglePrecision:
-    """Kernels in FP64 of a Python program, by their names."""
-
     id = "use-single-precision"
     explanation = f"""
 When it applies

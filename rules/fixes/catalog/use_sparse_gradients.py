@@ -50,8 +50,6 @@ class DenseTables:
 
 @fix
 class UseSparseGradients:
-    """Embedding tables of which a batch uses few rows."""
-
     id = "use-sparse-gradients"
     explanation = """
 When it applies

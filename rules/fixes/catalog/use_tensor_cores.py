@@ -29,8 +29,6 @@ IN_16_BITS = 0.5  # of the time of kernels that move memory: tensors have half t
 
 @fix
 class UseTensorCores:
-    """FP32 products and convolutions, by the names of their kernels."""
-
     id = "use-tensor-cores"
     switches = ("tf32", "autocast-bf16", "autocast-fp16")
     explanation = """

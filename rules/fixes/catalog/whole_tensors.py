@@ -10,13 +10,13 @@ from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
 from rules.fixes.backward import assigns_to_part, autograd_functions, backward_of
-from rules.fixes.base import Proposal, fix, remedy
+from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import per_step, times, together, without_calls
 from rules.fixes.forms.element_writes import fillings
 from rules.fixes.forms.written import calls_of
 from rules.fixes.loops.item_loops import in_loops
+from rules.remedies.remedy import pytorch_remedy
 from rules.replay.replay import Replay
-from rules.wording.words import for_pytorch
 
 MIN_IN_STEP = 32  # elements: fewer are not worth the work
 LEFT = 0.2  # of the calls that compute elements, once they do so for all of a tensor: docs/predictions.md
@@ -24,8 +24,6 @@ LEFT = 0.2  # of the calls that compute elements, once they do so for all of a t
 
 @fix
 class WholeTensors:
-    """Small matrices, such as transforms, whose elements are assigned one by one."""
-
     id = "whole-tensors"
     explanation = """
 When it applies
@@ -71,19 +69,15 @@ What makes it more or less
             categories=(Category.LAUNCH_BOUND,),
             culprit="elements assigned one by one",
             problem="Tensors are filled element by element",
-            remedy=remedy(
-                for_pytorch(
-                    "Compute all elements with a few operators on whole tensors: constant matrices times cos(q) and "
-                    "sin(q), or torch.stack of the elements, reshaped once."
-                ),
-                for_pytorch(
-                    "Where a gradient is needed, each assignment to M[:, i, j] also copies the whole tensor in the "
-                    "backward pass."
-                ),
-                for_pytorch("Make the matrices of all joints or samples at once, with one more dimension."),
-                code=for_pytorch("""c, s = torch.cos(q)[..., None, None], torch.sin(q)[..., None, None]
+            remedy=pytorch_remedy(
+                "Compute all elements with a few operators on whole tensors: constant matrices times cos(q) and "
+                "sin(q), or torch.stack of the elements, reshaped once.",
+                "Where a gradient is needed, each assignment to M[:, i, j] also copies the whole tensor in the "
+                "backward pass.",
+                "Make the matrices of all joints or samples at once, with one more dimension.",
+                code="""c, s = torch.cos(q)[..., None, None], torch.sin(q)[..., None, None]
 M = constant + c * times_cos + s * times_sin      # (batch, joints, 4, 4) with constant (joints, 4, 4)
-# instead of: M = torch.zeros(batch, 4, 4); M[:, 0, 0] = torch.cos(q[:, k]); M[:, 0, 1] = ..."""),
+# instead of: M = torch.zeros(batch, 4, 4); M[:, 0, 0] = torch.cos(q[:, k]); M[:, 0, 1] = ...""",
             ),
             expected=together(without, times(rest, operations, LEFT)),
             low=without,
