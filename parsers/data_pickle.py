@@ -227,7 +227,6 @@ def _require_room(*lists: list[Any]) -> None:
 
 
 def _referred(run: bytes, memo: list[Any]) -> list[Any]:
-    """What a run of instructions fetches from the memo."""
     count = len(run) // 5
     if run[::5] == b"j" * count and len(run) == 5 * count:
         numbers = struct.unpack("<" + "xI" * count, run)

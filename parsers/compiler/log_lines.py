@@ -65,7 +65,6 @@ class LogLines:
     too_long: int = 0
 
     def wanted(self, stream: LimitedStream) -> Iterator[Record]:
-        """The records that tell of compilations, in their order."""
         current: Record | None = None
         for line in self._lines(stream):
             if line[:1] == b"\t":

@@ -68,7 +68,6 @@ class CompilerLog:
 
     @staticmethod
     def of(records: Iterable[Record]) -> CompilerLog:
-        """Read the records of a log."""
         log = CompilerLog()
         for record in records:
             if log.rank is None:

@@ -69,7 +69,6 @@ class History:
 
     @staticmethod
     def action_of(stated: Any) -> int:
-        """The number of an action."""
         return _ACTIONS.get(stated, OTHER) if isinstance(stated, str) else OTHER
 
     def stack_of(self, frames: Any) -> int:

@@ -136,7 +136,6 @@ class TraceBuilder:
         self.sources.append(arguments)
 
     def string(self, text: str) -> int:
-        """The index of an interned string."""
         index = self._string_index.get(text)
         if index is None:
             index = self._string_index[text] = len(self.strings)

@@ -71,7 +71,6 @@ class EventTable:
         return self.end - self.start
 
     def spans(self, events: I64 | slice) -> tuple[I64, I64]:
-        """Starts and ends of some events."""
         return self.start[events], self.end[events]
 
     def by_start(self, events: I64) -> I64:

@@ -31,7 +31,6 @@ class ResultColumn:
 
     @property
     def title(self) -> str:
-        """The name with its unit."""
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
 

@@ -100,7 +100,6 @@ class Trace:
 
     @derived
     def kinds(self) -> frozenset[int]:
-        """Every ``EventKind`` that occurs."""
         return frozenset(np.flatnonzero(np.bincount(self.events.kind, minlength=1)).tolist())
 
     @derived

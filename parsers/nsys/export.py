@@ -9,15 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.files.unpacking_limit import require_memory
+from parsers.model import Attribute, Effect, LaneKind, Malformed, Progress, Trace, UnknownFormat
 from parsers.model.arrays import BOOL, I32, I64, place_in
-from parsers.model.attributes import Attribute
 from parsers.model.builder import TraceBuilder
-from parsers.model.errors import Malformed, UnknownFormat
-from parsers.model.lanes import LaneKind
 from parsers.model.late import regex
-from parsers.model.progress import Progress
-from parsers.model.quality import Effect
-from parsers.model.trace import Trace
 from parsers.model.units import duration
 from parsers.nsys import gpu_work, host_calls, metrics, targets
 from parsers.nsys.arguments import arguments_in

@@ -209,7 +209,6 @@ class Reading:
                 self.builder.quality.note(f"not shown: {name}", Effect.NOTED, reason, name, rows)
 
     def rows_of(self, table: Table, batch: Batch) -> I64:
-        """``source_row`` of a batch."""
         return source_rows(self.database.number_of(table), batch["row"])
 
     def chosen(self, table: Table, start: I64, end: I64, rows: I64) -> BOOL | slice:

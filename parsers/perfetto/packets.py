@@ -166,7 +166,6 @@ class _Reading:
         return decode(entries, self.progress, (inner,)).spans(inner)[1]
 
     def own(self, number: int) -> OwnPackets:
-        """Packets that hold a message of this number."""
         epoch = self._epochs()
         owners, spans = self.fields.spans(number)
         clocks, _ = self._defaults(epoch)

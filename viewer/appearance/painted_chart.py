@@ -102,7 +102,6 @@ class TextCache:
         self._width: dict[str, float] = {}
 
     def width(self, text: str) -> float:
-        """Width of a text in pixels."""
         found = self._width.get(text)
         if found is None:
             if len(self._width) > 4 * KEPT:
@@ -182,11 +181,9 @@ class PaintedChart(QWidget):
         self.setAccessibleName(name)
 
     def is_empty(self) -> bool:
-        """Whether there is nothing to show."""
         return False
 
     def draw(self, painter: QPainter) -> None:
-        """Paint what there is."""
         raise NotImplementedError
 
     def sizeHint(self) -> QSize:

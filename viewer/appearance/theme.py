@@ -94,7 +94,6 @@ class Theme:
         return self.families["other"]
 
     def plain(self, value: str) -> QColor:
-        """A colour that is the same in every theme."""
         return QColor(value)
 
     def muted(self, color: QColor, share: float) -> QColor:

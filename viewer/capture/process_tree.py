@@ -74,7 +74,6 @@ class Watcher:
             self._process.stdin.flush()
 
     def dismiss(self) -> None:
-        """Stop watching."""
         self._process.kill()
         self._process.communicate()
 

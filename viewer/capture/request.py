@@ -27,7 +27,6 @@ class Tool(Enum):
 
     @property
     def title(self) -> str:
-        """The tool's own name."""
         return {"torch": "PyTorch profiler", "nsys": "Nsight Systems", "ncu": "Nsight Compute"}[self.value]
 
 

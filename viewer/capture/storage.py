@@ -185,7 +185,6 @@ class FarRun:
         return not is_alive(self.owner, self.started)
 
     def keep(self) -> None:
-        """Write it down."""
         import msgspec
 
         values = msgspec.to_builtins(self) | {"request": self.request.to_json()}
@@ -193,7 +192,6 @@ class FarRun:
         write_text(_folder() / f"{self.mark}.json", json.dumps(values, ensure_ascii=False))
 
     def forget(self) -> None:
-        """Nothing of it is left there."""
         with contextlib.suppress(OSError):
             (_folder() / f"{self.mark}.json").unlink(missing_ok=True)
 

@@ -43,7 +43,6 @@ class DotAxis:
     width: float
 
     def x(self, ns: F64) -> F64:
-        """The pixel of each time."""
         if self.high / max(self.low, 1.0) >= LOGARITHMIC_FROM:
             share = np.log(ns / self.low) / np.log(self.high / self.low)
         else:

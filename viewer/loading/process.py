@@ -102,7 +102,6 @@ class LoadingProcess:
         return self._mapped(message)
 
     def index(self, trace: Trace) -> DrawingIndex:
-        """The drawing index of the trace that ``trace`` gave."""
         from viewer.loading.drawing_file import read_index
         from viewer.timeline.geometry.drawing_index import build_index
 
@@ -141,7 +140,6 @@ class LoadingProcess:
         return LoadingProcess(self.paths, thresholds, handed=self.handed)
 
     def close(self) -> None:
-        """End the process and its helpers."""
         self._helper.end()
 
     def _mapped(self, message: Preview | Read) -> Trace:

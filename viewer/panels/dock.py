@@ -194,7 +194,6 @@ class BottomPanels(QWidget):
             self.enter(panel.title)
 
     def show_panel(self, title: str) -> None:
-        """Bring one tab to the front, if it is there."""
         self._by_user = True
         for panel in self.panels:
             if panel.title == title and (index := self.tabs.indexOf(panel)) >= 0:
@@ -302,7 +301,6 @@ class BottomPanels(QWidget):
             panel.group_by_family(self.by_family.isChecked())
 
     def export_table(self) -> None:
-        """Ask for a file and write the shown table into it."""
         panel = self._current()
         for table in panel.tables if panel is not None else ():
             if table.isVisible():

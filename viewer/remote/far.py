@@ -142,7 +142,6 @@ class Far:
         return FarState(said == "running", code, int(size))
 
     def names(self, folder: str) -> list[str]:
-        """Plain names of what lies in a folder."""
         return sorted(filter(is_plain_name, self.ask("names", folder).splitlines()))
 
     def remove(self, folder: str) -> None:
@@ -215,7 +214,6 @@ class Speaking:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the connection broke."""
         return self._reach.is_lost(self.exit_code())
 
     def end(self) -> None:

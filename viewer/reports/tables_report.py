@@ -65,7 +65,6 @@ class Table:
         ]
 
     def without(self, *hidden: str) -> Table:
-        """The same without some columns."""
         kept = [place for place, name in enumerate(self.names) if name not in hidden]
 
         def chosen(values: Sequence[Any]) -> tuple[Any, ...]:

@@ -34,7 +34,6 @@ class CallTree:
 
     @property
     def whole(self) -> int:
-        """Total of the outermost calls."""
         return int(self.total[self.parent == ROOT].sum())
 
     def path(self, node: int) -> list[int]:

@@ -36,11 +36,9 @@ class Measure(Enum):
 
     @property
     def low_is_worse(self) -> bool:
-        """Whether small values are the bright ones."""
         return self is Measure.CLOCK
 
     def said(self, value: float) -> str:
-        """One value, with its unit."""
         if not np.isfinite(value):
             return "not recorded"
         if self is Measure.MEMORY:

@@ -35,7 +35,6 @@ class Column:
 
     @property
     def heading(self) -> str:
-        """What a window writes above it."""
         end = next((end for end in _UNITS if self.name.endswith(end)), "")
         return self.title or self.name.removesuffix(end).replace("_", " ")
 

@@ -140,7 +140,6 @@ class LaneCanvas(QWidget):
         return True
 
     def shows(self, lane: int) -> bool:
-        """Whether all of a lane can be seen."""
         placed = self.state.layout.of_lane(lane)
         if placed is None or placed in self.state.layout.pinned:
             return placed is not None
@@ -321,7 +320,6 @@ class LaneCanvas(QWidget):
         return self._names_image
 
     def track_at(self, y: float) -> Placed | None:
-        """The track at a height of this widget."""
         if (heading := self.heading_at(QPointF(0, y))) is not None:
             return heading
         pinned = self.state.layout.pinned_height
@@ -335,7 +333,6 @@ class LaneCanvas(QWidget):
         return kept.placed if kept is not None and self._under_heading().contains(at.toPoint()) else None
 
     def top_of(self, placed: Placed) -> int:
-        """Where a track begins in this widget."""
         if placed in self.state.layout.pinned:
             return placed.top
         return placed.top - self.offset + self.state.layout.pinned_height

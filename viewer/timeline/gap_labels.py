@@ -54,7 +54,6 @@ class GapLabels:
         self.boxes: list[QRectF] = []  # where something was drawn since the frame began
 
     def begin(self) -> None:
-        """Forget the last frame's labels."""
         self._labels.clear()
         self._notes.clear()
 

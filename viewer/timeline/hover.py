@@ -42,7 +42,6 @@ class HoverCard(QWidget):
 
     @property
     def text(self) -> str:
-        """Everything that is shown."""
         return f"{self._title.text()}\n{self._body.text()}"
 
     def tell(self, title: str, body: str, at: QPoint) -> None:

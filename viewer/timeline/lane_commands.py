@@ -118,7 +118,6 @@ class LaneCommands:
             self._arrangement.groups[group] = state
 
     def set_all_groups(self, state: GroupState) -> None:
-        """How much of every rank is shown."""
         if self._state.scene is not None:
             with self._history.change("fold all ranks"):
                 self._arrangement.compact = False
@@ -202,7 +201,6 @@ class LaneCommands:
             self._arrangement.order = others + keys
 
     def menu(self, placed: Placed | None, parent: QWidget) -> QMenu:
-        """The menu of a lane, a heading, or of empty space."""
         menu = QMenu(parent)
         if placed is not None and placed.track.derived:
             placed = None

@@ -123,7 +123,6 @@ class NamesColumn:
     def _draw_legend(
         self, painter: QPainter, legend: Sequence[tuple[QColor, str]], box: QRectF, top: int
     ) -> None:
-        """As many lines as fit."""
         painter.setFont(self._figures.font)
         for line, (color, text) in enumerate(legend):
             y = top + line * LEGEND_LINE

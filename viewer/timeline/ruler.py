@@ -210,7 +210,6 @@ class Ruler(QWidget):
         return "" if when is None else exact(when - self._state.origin, self._state.scale.ns_per_pixel)
 
     def _cursor_box(self) -> QRectF | None:
-        """Where the time of the cursor is written."""
         if self._state.cursor is None:
             return None
         width = self._text.width(self._cursor_text()) + 12

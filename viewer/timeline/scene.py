@@ -150,7 +150,6 @@ class EventColors:
         return style.key(text) if cause is None else style.blamed(style.key(text), cause)
 
     def of_event(self, event: int) -> QColor:
-        """The colour of one event, as its lane has it."""
         lane, depth = int(self.trace.events.lane[event]), int(self.trace.events.depth[event])
         style = style_of(self.trace.lanes[lane].kind)
         row = StyledRow(self.trace.lanes[lane], self.index.numbers.get(lane, 0), min(depth, DEEPEST_SHADE))
@@ -232,7 +231,6 @@ class Scene:
         return made.curve if made is not None else None
 
     def set_analysis(self, analysis: Analysis | None) -> None:
-        """Take over the idle table and the steps."""
         self.analysis = analysis
         self.idle = None if analysis is None else analysis.idle
         self.steps = () if analysis is None else analysis.steps
@@ -261,7 +259,6 @@ class Scene:
         return row.first + entry if events is None else int(events[entry])
 
     def level_of(self, track: Track, event: int) -> int:
-        """The level of a track on which one of its events is drawn."""
         lane, depth = int(self.trace.events.lane[event]), int(self.trace.events.depth[event])
         return self.index.calls[track.lane].level_of(event) if lane == track.calls else depth
 

@@ -222,7 +222,6 @@ class TimelineState(QObject):
         self.overlay_changed.emit()
 
     def show_interval(self, t0: float, t1: float, *, animate: bool = True, air: float = 0.08) -> None:
-        """Show [t0, t1] with a little air around it."""
         self.look_at(fitted(t0, t1, self.scale.width, air), animate=animate)
 
     def reveal(self, t0: float, t1: float) -> None:

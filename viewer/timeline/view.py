@@ -129,7 +129,6 @@ class TimelineView(QWidget):
         self.ready.emit()
 
     def set_analysis(self, analysis: Analysis | None) -> None:
-        """Add idle time and its causes, and steps."""
         self._pending = analysis
         self._jobs.forget(JOINING)
         scene = self.state.scene
@@ -260,7 +259,6 @@ class TimelineView(QWidget):
         self.state.highlight(())
 
     def clear_selection(self) -> None:
-        """Clear the selection, and take all marks away."""
         self.state.select_area(None)
         self.state.select_gap(-1)
         self.state.select_event(-1)

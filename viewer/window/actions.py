@@ -95,7 +95,6 @@ class WindowActions(QObject):
         self.open_wanted.emit([Path(name) for name in names])
 
     def open_folder(self) -> None:
-        """Ask for a folder with the ranks of one run."""
         name = QFileDialog.getExistingDirectory(self._parts.window, "Open a folder of ranks", self._folder())
         if name:
             self.open_wanted.emit([Path(name)])
@@ -113,7 +112,6 @@ class WindowActions(QObject):
         return str(paths[0].parent) if paths else known[0].folder if known else ""
 
     def copy_selection(self) -> None:
-        """Put what is told of the selection on the clipboard."""
         from viewer.panels.tabs.selection import SelectionPanel
 
         for panel in self._parts.panels.panels:
@@ -177,7 +175,6 @@ class WindowActions(QObject):
         self._parts.toolbar.search.start(mode)
 
     def go_to_time(self) -> None:
-        """Ask for a time and show it."""
         text, accepted = QInputDialog.getText(
             self._parts.window, "Go to time", "Time from the start, such as 31.2ms", QLineEdit.EchoMode.Normal
         )
@@ -324,7 +321,6 @@ class WindowActions(QObject):
         ]
 
     def export_table(self) -> None:
-        """Ask for a file and write the shown table into it."""
         self._parts.panels.export_table()
 
     def ask(self, question: Question | None = None) -> None:
@@ -440,6 +436,5 @@ class WindowActions(QObject):
         dialog.open()  # type: ignore[attr-defined]
 
     def show_start_page(self) -> None:
-        """Close the recording and show the start page."""
         self._parts.document.clear()
         self._parts.start_page.refresh()

@@ -68,7 +68,6 @@ class Banner(QWidget):
         self._action()
 
     def told_written(self, path: Path) -> None:
-        """Say that a file was written."""
         self.say(f"Saved {path.name}", str(path.parent), good=True, written=path)
 
     @staticmethod

@@ -28,7 +28,6 @@ class Command:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Each of the shortcuts."""
         return tuple(self.shortcuts.split())
 
 

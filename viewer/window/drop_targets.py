@@ -91,7 +91,6 @@ class DropTargets(QWidget):
         self.show()
 
     def move_to(self, at: QPointF) -> None:
-        """The files are here."""
         under = next((target for target, box in self._boxes() if box.contains(at)), None)
         if under is not None and under is not self.lit:
             self.lit = under

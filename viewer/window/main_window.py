@@ -413,7 +413,6 @@ class MainWindow(QMainWindow):
         self.docks.fit_height()
 
     def reset_layout(self) -> None:
-        """Forget how the user arranged the window."""
         self.docks.forget()
         self._show_pages()
         self.docks.reset_sizes()

@@ -29,7 +29,6 @@ class SourceLines:
         document.line_wanted.connect(self.open)
 
     def file_of(self, line: SourceLine) -> Path:
-        """Where the file of a line lies here."""
         beside = [*(path.resolve().parent for path in self._document.paths), Path.cwd()]
         return found_here(line.file, folders_of(self._preferences.folders), beside)
 

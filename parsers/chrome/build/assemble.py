@@ -126,7 +126,6 @@ def assemble(
 
 
 def _lanes(columns: Columns, maker: LaneMaker, table: Table) -> I32:
-    """The lane of each track that has events."""
     used = np.zeros(len(columns.tracks), bool)
     used[table.track] = True
     return np.array(

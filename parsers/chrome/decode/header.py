@@ -69,7 +69,6 @@ class Header:
 
     @property
     def groups(self) -> tuple[ProcessGroup, ...]:
-        """The process groups of the rank."""
         listed = self._distributed.get("pg_config")
         found = []
         for each in listed[:_MAX_GROUPS] if isinstance(listed, list) else []:

@@ -34,7 +34,6 @@ class Share(msgspec.Struct, frozen=True):
     head_start: int
 
     def holds(self, chunk: Chunk) -> bool:
-        """Whether a chunk belongs to it."""
         return self._takes(chunk.number) and not chunk.last
 
     def stream(self, file: IO[bytes], is_helper: bool) -> EventStream:

@@ -11,6 +11,7 @@ from parsers.files.base import Parser, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.texts import utf8
 from parsers.files.unpacking_limit import LimitedStream
+from parsers.model import Effect, EventKind, Lane, LaneKind, Malformed, Progress, Rank, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.compilation import (
     COMPILATIONS,
@@ -19,13 +20,8 @@ from parsers.model.compilation import (
     GRAPH_BREAKS,
     GRAPH_BREAKS_TITLE,
 )
-from parsers.model.errors import Malformed
-from parsers.model.lanes import EventKind, Lane, LaneKind, Rank
 from parsers.model.late import regex
-from parsers.model.progress import Progress
-from parsers.model.quality import Effect
 from parsers.model.results import MAX_ROWS, Cell, ResultColumn, ResultTable, TimeOf, Totals, rows_shown
-from parsers.model.trace import Trace
 from parsers.model.units import NS_PER_S
 from parsers.printed_profile import read_profile
 

@@ -135,7 +135,6 @@ class Operators:
     _copied: Counter[tuple[str, str]] = field(default_factory=Counter)  # bytes
 
     def add(self, piece: Piece) -> None:
-        """The nodes of a piece of JSON."""
         nodes, bad = self._decoded(piece)
         self.bad += bad
         self.add_nodes(nodes)

@@ -193,7 +193,6 @@ def _value(line: str) -> tuple[str, tuple[Cell, str]] | None:
 
 
 def _measurements(lines: list[str]) -> Iterator[ResultTable]:
-    """All single measurements as one table; each ends with an empty line."""
     starts = [place for place, line in enumerate(lines) if _MEASUREMENT.fullmatch(line)][:MAX_ROWS]
     rows: list[tuple[Cell, ...]] = []
     for place, until in pairwise([*starts, len(lines)]):
@@ -223,7 +222,6 @@ def _label_of(line: str) -> str | None:
 
 
 def _comparisons(lines: list[str]) -> Iterator[ResultTable]:
-    """Each printed comparison as a table."""
     found = [(place, label) for place, line in enumerate(lines) if (label := _label_of(line)) is not None]
     for (place, label), (until, _) in pairwise([*found, (len(lines), "")]):
         told = lines[place + 1 : until]

@@ -10,11 +10,9 @@ import numpy as np
 from parsers.files.base import Parser, Source, parser
 from parsers.files.texts import utf8
 from parsers.formats.results.engine_start import failures, starts, tells_of_start
+from parsers.model import Progress, ResultColumn, ResultTable, Trace
 from parsers.model.arrays import median_of
 from parsers.model.late import regex
-from parsers.model.progress import Progress
-from parsers.model.results import ResultColumn, ResultTable
-from parsers.model.trace import Trace
 from parsers.model.units import percent, three_digits
 from parsers.nccl_messages import nccl_tables
 from parsers.printed_profile import read_profile

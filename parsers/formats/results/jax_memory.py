@@ -10,13 +10,11 @@ from dataclasses import field
 from parsers.files.base import Parser, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
+from parsers.model import Malformed, Progress, Trace
 from parsers.model.builder import MAX_TABLES, TraceBuilder
-from parsers.model.errors import Malformed
 from parsers.model.late import dataclass, regex
 from parsers.model.names.source_files import is_own_file
-from parsers.model.progress import Progress
 from parsers.model.results import Cell, ResultColumn, ResultTable, rows_shown
-from parsers.model.trace import Trace
 from parsers.model.units import percent, size
 from parsers.protobuf.wire import Damaged, fields, integer, message, text
 
@@ -152,7 +150,6 @@ def _table(builder: TraceBuilder, kind: str, device: str, held: dict[tuple[str, 
 
 
 def _numbers(content: memoryview) -> dict[int, int]:
-    """The whole numbers of a message by their fields."""
     return {number: integer(value) for number, _, value in fields(content) if isinstance(value, int)}
 
 

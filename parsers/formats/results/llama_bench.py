@@ -7,12 +7,10 @@ from typing import Any
 
 from parsers.files.base import Parser, Source, parser
 from parsers.formats.results.load_tests import decoded_json, number_of, whole_results
+from parsers.model import Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
-from parsers.model.errors import Malformed
 from parsers.model.late import regex
-from parsers.model.progress import Progress
 from parsers.model.results import Cell, ResultColumn, ResultTable, rows_shown
-from parsers.model.trace import Trace
 from parsers.model.units import three_digits
 
 _START = regex(rb"\s*(?:\[\s*)?\{")

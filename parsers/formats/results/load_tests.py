@@ -14,12 +14,10 @@ from parsers.files.base import Parser, Source, parser
 from parsers.files.decoders import UNREADABLE
 from parsers.files.texts import utf8
 from parsers.files.unpacking_limit import whole_content
+from parsers.model import Malformed, Progress, Trace
 from parsers.model.builder import MAX_TABLES, TraceBuilder
-from parsers.model.errors import Malformed
 from parsers.model.late import regex
-from parsers.model.progress import Progress
 from parsers.model.results import Cell, LoadTest, RequestPart, ResultColumn, ResultTable, rows_shown
-from parsers.model.trace import Trace
 from parsers.model.units import NS_PER_MS, NS_PER_S
 
 _START = regex(rb"\s*\{")

@@ -8,10 +8,8 @@ from collections.abc import Iterator, Sequence
 from parsers.csv_tables import header_of
 from parsers.files.base import Parser, Source, parser
 from parsers.files.texts import utf8
+from parsers.model import Progress, ResultColumn, ResultTable, Trace
 from parsers.model.late import dataclass, regex
-from parsers.model.progress import Progress
-from parsers.model.results import ResultColumn, ResultTable
-from parsers.model.trace import Trace
 from parsers.model.units import NS_PER_MS, NS_PER_S, duration, percent, three_digits
 from parsers.printed_profile import read_profile
 

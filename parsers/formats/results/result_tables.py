@@ -15,13 +15,10 @@ from parsers.csv_tables import CsvTable, header_of, plain, read_csv, stacked, ta
 from parsers.files.base import Parser, Source, parser
 from parsers.files.texts import utf8
 from parsers.files.unpacking_limit import whole_content
+from parsers.model import Effect, Excessive, Malformed, Progress, QualityRecorder, Trace
 from parsers.model.builder import MAX_TABLES, TraceBuilder
-from parsers.model.errors import Excessive, Malformed
 from parsers.model.late import dataclass, regex
-from parsers.model.progress import Progress
-from parsers.model.quality import Effect, QualityRecorder
 from parsers.model.results import Cell, LoadTest, RequestPart, ResultColumn, ResultTable, TimeOf, rows_shown
-from parsers.model.trace import Trace
 from parsers.model.units import NS_PER_US
 from parsers.nvprof_text import has_nvprof_tables, nvprof_as_csv
 from parsers.printed_tables import as_csv, has_rule, in_us

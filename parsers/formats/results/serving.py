@@ -12,16 +12,12 @@ import numpy as np
 from parsers.files.base import Parser, Source, parser
 from parsers.files.decoders import UNREADABLE, from_json_of
 from parsers.files.unpacking_limit import whole_content
+from parsers.model import Effect, EventKind, Lane, LaneKind, Malformed, Progress, Trace
 from parsers.model.arrays import MAX_NUMBER
 from parsers.model.builder import TraceBuilder
-from parsers.model.errors import Malformed
-from parsers.model.lanes import EventKind, Lane, LaneKind
 from parsers.model.late import regex
 from parsers.model.nesting import lowest_free_rows
-from parsers.model.progress import Progress
-from parsers.model.quality import Effect
 from parsers.model.results import REQUEST_LOG, REQUEST_LOG_TITLE, Cell, ResultTable
-from parsers.model.trace import Trace
 from parsers.model.units import NS_PER_MS
 
 _FIRST_LINE = regex(rb"(?:\xef\xbb\xbf)?\s*(\{[^{}\n]{1,2000}\})\s*(?:\n|$)")

@@ -18,11 +18,10 @@ from parsers.formats.results.load_tests import (
     said_at_once,
     whole_results,
 )
+from parsers.model import Progress, Trace
 from parsers.model.builder import MAX_TABLES
 from parsers.model.late import regex
-from parsers.model.progress import Progress
 from parsers.model.results import LoadTest
-from parsers.model.trace import Trace
 
 _OBJECT = regex(rb"\s*\{")
 _PERFORMANCE = regex(rb'"performance"\s*:\s*\{')

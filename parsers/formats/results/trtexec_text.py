@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from parsers.files.base import Parser, Source, parser
 from parsers.files.texts import utf8
+from parsers.model import Progress, Trace
 from parsers.model.late import regex
-from parsers.model.progress import Progress
 from parsers.model.results import Cell, ResultColumn, ResultTable
-from parsers.model.trace import Trace
 from parsers.model.units import NS_PER_MS, duration, three_digits
 from parsers.printed_profile import read_profile
 

@@ -129,7 +129,6 @@ def distinct_names(names: Sequence[str]) -> list[str]:
 
 
 def _template_arguments(name: str) -> list[str]:
-    """The arguments of the first template of a name."""
     arguments: list[str] = []
     depth, begin = 0, 0
     for index, letter in enumerate(name):

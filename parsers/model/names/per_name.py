@@ -59,7 +59,6 @@ class PerString:
         self._values = np.empty(0, np.int8)
 
     def of(self, names: I32) -> I8:
-        """The number of each name's string."""
         known = len(self._values)
         if len(self._strings) > known:
             new = np.fromiter((self._judge(text) for text in self._strings[known:]), np.int8)

@@ -26,7 +26,6 @@ class UnchangedRuns:
 
     @property
     def missing(self) -> range:
-        """The numbers of the runs that are still needed."""
         return range(len(self.losses) + 1, BASELINES + 1)
 
     def keep(self, losses: Losses) -> None:

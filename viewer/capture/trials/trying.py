@@ -99,7 +99,6 @@ class Trying:
         return (CONTROL_CANDIDATE, *self._choice.changes, *self._choice.starts)
 
     def stop(self) -> None:
-        """Keep what is known by now."""
         self._launcher.stop()
 
     def kill(self) -> None:

@@ -78,7 +78,6 @@ class PatchView(QWidget):
         self.said.emit("Patch copied.")
 
     def save(self) -> None:
-        """Ask for a file and write the patch to it."""
         name = f"{self.patch.files[0].path.stem}.patch" if self.patch.files else "changes.patch"
         chosen, _ = QFileDialog.getSaveFileName(self, "Save patch", name, "Patches (*.patch *.diff)")
         if not chosen:

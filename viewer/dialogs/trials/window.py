@@ -126,7 +126,6 @@ class TrialsWindow(QDialog):
         super().reject()
 
     def copy_report(self) -> None:
-        """The report as Markdown on the clipboard."""
         if self.session.trials is not None:
             QGuiApplication.clipboard().setText(as_markdown(trials_report(self.session.trials, self.name)))
 

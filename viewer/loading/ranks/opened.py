@@ -30,7 +30,6 @@ class ManyRanksOpened:
 
     @property
     def sentence(self) -> str:
-        """The result, with its number."""
         return sentence(self.facts, self.diagnosis)
 
     @property

@@ -34,7 +34,6 @@ class Batch:
 
     @property
     def rate(self) -> float:
-        """Tokens a second."""
         return self.size / self.ns * 1e9
 
 

@@ -43,7 +43,6 @@ class SegmentBars(QWidget):
         return QSize(240, 3 * ROW)
 
     def show_segments(self, segments: Segments | None) -> None:
-        """Show the state of another allocator."""
         self._segments, self._marked = segments, None
         self.update()
 

@@ -145,7 +145,6 @@ class KernelReport(QWidget):
                 self.select(ids.index(finding.kernel))
 
     def _show_rows(self) -> None:
-        """One row a launch, or one a kernel."""
         from viewer.statistics.kernel_report import launches_by_kernel
 
         if self._launches is not None:
@@ -159,7 +158,6 @@ class KernelReport(QWidget):
         return int(frame["kernel"].iloc[row]) if frame is not None and 0 <= row < len(frame) else -1
 
     def select(self, index: int) -> None:
-        """Show launch number ``index`` of the report."""
         frame, launches = self.table.rows.frame, self._launches
         if frame is None or launches is None:
             return

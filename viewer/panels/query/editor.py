@@ -216,7 +216,6 @@ class Editor(QPlainTextEdit):
 
     @property
     def numbers_width(self) -> int:
-        """Pixels that the numbers of the lines take."""
         return 16 + self.fontMetrics().horizontalAdvance("9") * max(len(str(self.blockCount())), 2)
 
     def _place_numbers(self) -> None:

@@ -79,14 +79,12 @@ class RankHeat(QWidget):
         return QSize(900, 330)
 
     def show_map(self, found: RankMap | None, callouts: Sequence[Callout] = ()) -> None:
-        """Another run; None for none."""
         self._map, self._callouts, self.cell, self._filter = found, tuple(callouts), None, None
         dimensions = found.facts.lateness.dimensions if found is not None else ()
         self._strips = tuple(each for each in dimensions if each.kind not in (NODE, RAIL))[:4]
         self._sort()
 
     def show_measure(self, measure: Measure, order: Order) -> None:
-        """Show another value, or in another order."""
         self._measure, self._order = measure, order
         self._sort()
 
@@ -124,7 +122,6 @@ class RankHeat(QWidget):
         return -(-(self._rows[1] - self._rows[0]) // max(int(self.plot.height()), 1))
 
     def at(self, point: QPointF) -> Cell | None:
-        """The cell under a point."""
         plot = self.plot
         if self._map is None or not plot.contains(point) or not len(self._sorted):
             return None

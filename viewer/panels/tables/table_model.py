@@ -150,7 +150,6 @@ class TableModel(QAbstractTableModel):
         self._short_titles = False
 
     def set_frame(self, frame: pd.DataFrame) -> None:
-        """Show another frame; filter and order stay."""
         self.beginResetModel()
         self.frame = frame
         self._values = [frame[column.key].to_numpy() for column in self.columns]

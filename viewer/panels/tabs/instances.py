@@ -222,7 +222,6 @@ class InstancesPanel(Panel):
 
     @property
     def kind(self) -> Kind | None:
-        """What is listed now."""
         return next((kind for kind in KINDS if kind.title == self.choice.currentText()), None)
 
     def has_data(self) -> bool:

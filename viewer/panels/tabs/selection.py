@@ -113,7 +113,6 @@ class SelectionPanel(Panel):
 
     @cached_property
     def area(self) -> SelectedArea:
-        """The page of an area."""
         area = SelectedArea(self.document)
         area.wanted.connect(self._fill_area)
         self.tables = (area.table, *self.tables)

@@ -151,7 +151,6 @@ def _families(analysis: Analysis, device: int, stretch: tuple[int, int]) -> Mapp
 
 
 def _lanes(trace: Trace, t0: int, t1: int, rank: int | None) -> list[int]:
-    """The busiest lanes of each kind."""
     events = trace.events
     inside = (events.end > t0) & (events.start < t1) & (events.depth == 0)
     busy = np.bincount(

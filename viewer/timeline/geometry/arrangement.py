@@ -39,7 +39,6 @@ class LaneFilter:
         return bool(self.fields or self.words)
 
     def keeps(self, track: Track, group: Group) -> bool:
-        """Whether a lane stays."""
         numbers = {"rank": track.rank, "gpu": track.gpu, "stream": track.stream}
         for name, wanted in self.fields.items():
             if name == "kind":

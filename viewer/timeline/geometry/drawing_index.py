@@ -46,7 +46,6 @@ class DrawingIndex:
 
     @cached_property
     def numbers(self) -> Mapping[int, int]:
-        """Which of the lanes of its kind a lane is, in its group."""
         found: dict[int, int] = {}
         counted: dict[tuple[LaneKind, str], int] = {}
         for group in self.groups:

@@ -82,15 +82,12 @@ class Layout:
         return self.scrolled[-1].bottom if self.scrolled else 0
 
     def find(self, key: str) -> Placed | None:
-        """The track of a key, pinned or not."""
         return next((each for each in (*self.pinned, *self.scrolled) if each.track.key == key), None)
 
     def of_lane(self, lane: int) -> Placed | None:
-        """The track that a lane is drawn in."""
         return next((each for each in (*self.pinned, *self.scrolled) if each.track.holds(lane)), None)
 
     def at(self, y: int) -> Placed | None:
-        """The scrolled track at ``y``."""
         index = bisect_right(self.scrolled, y, key=lambda each: each.top) - 1
         return self.scrolled[index] if index >= 0 and y < self.scrolled[index].bottom else None
 
@@ -103,7 +100,6 @@ class Layout:
         return above, self.headings[begun].top if begun < len(self.headings) else self.scrolled_height
 
     def visible(self, top: int, bottom: int) -> Sequence[Placed]:
-        """The scrolled tracks that touch [top, bottom)."""
         first = max(bisect_right(self.scrolled, top, key=lambda each: each.top) - 1, 0)
         last = bisect_right(self.scrolled, bottom - 1, key=lambda each: each.top)
         return self.scrolled[first:last]

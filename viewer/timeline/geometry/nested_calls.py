@@ -36,7 +36,6 @@ class NestedCalls:
     rows: Mapping[int, ThreadRow]
 
     def level_of(self, event: int) -> int:
-        """On which level of the thread a call is drawn."""
         return int(self.level[event - self.first])
 
 

@@ -58,7 +58,6 @@ class Row:
 
     @property
     def index_bytes(self) -> int:
-        """Memory of the index."""
         clock = 0 if self.clock is None else self.clock.begun.nbytes + self.clock.busy.nbytes
         return clock + sum(each.nbytes for each in (self.block_busy, self.dominant) if each is not None)
 

@@ -35,7 +35,6 @@ class Scale:
         return (when - self.t0) / self.ns_per_pixel
 
     def time(self, x: float) -> float:
-        """The time at a pixel."""
         return self.t0 + x * self.ns_per_pixel
 
     def zoomed(self, x: float, factor: float) -> Scale:

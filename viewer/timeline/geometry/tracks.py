@@ -59,7 +59,6 @@ class Track:
         return self.first_of_device or self.busy
 
     def holds(self, lane: int) -> bool:
-        """Whether events of this lane are drawn in it."""
         return lane >= 0 and lane in (self.lane, self.calls)
 
     @property

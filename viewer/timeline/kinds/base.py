@@ -89,7 +89,6 @@ class LaneStyle:
     highest_row: ClassVar[int] = 26
 
     def key(self, name: str) -> str:
-        """The colour key of events of this name."""
         return ""
 
     def blamed(self, key: str, cause: Cause) -> str:

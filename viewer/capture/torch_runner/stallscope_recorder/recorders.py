@@ -40,7 +40,6 @@ class TorchRecorder:
 
     @property
     def recorded(self) -> bool:
-        """Whether anything was recorded and written."""
         return bool(self.written)
 
     def start(self, steps_already: Optional[int]) -> None:

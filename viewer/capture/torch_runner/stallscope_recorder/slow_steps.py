@@ -87,7 +87,6 @@ class SlowStepRecorder(TorchRecorder):
         self._files = 0
 
     def start(self, steps_already: Optional[int]) -> None:
-        """Begin to wait."""
         self.ranges.enabled = False
         self._steps = steps_already or 0
 

@@ -51,7 +51,6 @@ class Change:
         """Make the change; what it raises is told, and what was done by then is taken back."""
 
     def off(self, program: Program) -> None:
-        """Take the change back."""
         self.restore()
 
     def settle_after(self, program: Program) -> int:

@@ -55,7 +55,6 @@ class Machine:
         raise NotImplementedError
 
     def elements(self) -> int:
-        """Elements of the batches so far."""
         raise NotImplementedError
 
     def forget_peak(self) -> None:

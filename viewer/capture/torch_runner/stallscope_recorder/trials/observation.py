@@ -61,7 +61,6 @@ class Observation:
             self._looking.pop()()
 
     def forward(self, original: Any, module: Any, args: Tuple[Any, ...], kwargs: Any) -> Any:
-        """The outermost module is called."""
         program = self._program
         program.meet_model(module)
         if self._looking:

@@ -79,7 +79,6 @@ class Program:
                 self.sites[site] = None
 
     def meet_model(self, module: Any) -> None:
-        """An outermost module is called."""
         for known in self.models:
             if known is module:
                 return
@@ -98,12 +97,10 @@ class Program:
         self.repeats_in_step = 0
 
     def parallel_models(self) -> List[Any]:
-        """Every DistributedDataParallel in the models."""
         kind = torch_module().nn.parallel.DistributedDataParallel
         return [each for model in self.models for each in model.modules() if isinstance(each, kind)]
 
     def modules(self) -> List[Any]:
-        """Every module of the models."""
         return [each for model in self.models for each in model.modules()]
 
     @property

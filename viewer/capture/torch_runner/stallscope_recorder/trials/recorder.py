@@ -204,7 +204,6 @@ class TrialRecorder:
             )
 
     def step(self) -> None:
-        """Another step begins."""
         program = self.program
         program.step_begins()
         self._changes.at_step()

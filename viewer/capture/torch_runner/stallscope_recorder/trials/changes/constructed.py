@@ -26,7 +26,6 @@ class Construction(Change):
     instead_of: Tuple[str, ...] = ()
 
     def objects(self, program: Program) -> List[Any]:
-        """What the script made of the class."""
         raise NotImplementedError
 
     def can(self, program: Program) -> Optional[str]:
