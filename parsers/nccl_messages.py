@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import field
 
 from parsers.model.late import dataclass, regex
-from parsers.model.results import MAX_ROWS, Cell, ResultColumn, ResultTable
+from parsers.model.results import MAX_ROWS, Cell, ResultTable, titled
 from parsers.model.units import NS_PER_MS, duration
 
 NCCL_LINE = regex(
@@ -177,7 +177,7 @@ def nccl_tables(text: str, results: Iterable[ResultTable] = ()) -> Iterator[Resu
     if said.links:
         yield _of_links(name, said)
     elif said.completed:
-        columns = (ResultColumn("ranks"), ResultColumn("computers"))
+        columns = titled("ranks", "computers")
         rows = ((float(said.ranks), float(said.computers)),)
         yield ResultTable(f"{name}: {_counted(said.ranks, 'rank')}, connected", columns, rows)
 
@@ -196,12 +196,7 @@ def _of_timeouts(text: str) -> Iterator[ResultTable]:
         (float(number), name, float(rank), float(each["ms"]))
         for (number, name, rank), each in sorted(found.items())
     )
-    columns = (
-        ResultColumn("number"),
-        ResultColumn("collective"),
-        ResultColumn("rank"),
-        ResultColumn("waited", "ms"),
-    )
+    columns = titled("number", "collective", "rank", "waited (ms)")
     others = len({rank for *_, rank in found} - set(ranks))
     later = f", and {_counted(others, 'other rank')} in later ones" if others else ""
     yield ResultTable(
@@ -221,27 +216,20 @@ def _of_the_start(name: str, unfinished: list[int], ranks: int) -> ResultTable:
     )
     return ResultTable(
         f"{name}: {_ranks(unfinished)} of {ranks} did not finish connecting",
-        (ResultColumn("rank"), ResultColumn("state")),
+        titled("rank", "state"),
         rows[:MAX_ROWS],
     )
 
 
 def _of_warnings(name: str, said: _Said) -> ResultTable:
     rows = tuple((said.warnings[kind], float(count)) for kind, count in said.counts.most_common(MAX_ROWS))
-    return ResultTable(f"{name} warns: {rows[0][0]}", (ResultColumn("warning"), ResultColumn("times")), rows)
+    return ResultTable(f"{name} warns: {rows[0][0]}", titled("warning", "times"), rows)
 
 
 def _of_slower_links(name: str, one_sided: list[tuple[str, str, str, float, float]]) -> ResultTable:
     """Two GPUs have as many links one way as the other, so that fewer are up one way tells of broken ones."""
     _, source, target, speed, back = min(one_sided, key=lambda row: row[3] / row[4])
-    columns = (
-        ResultColumn("computer"),
-        ResultColumn("from GPU"),
-        ResultColumn("to GPU"),
-        ResultColumn("NVLink", "GB/s"),
-        ResultColumn("NVLink back", "GB/s"),
-        ResultColumn("what to check"),
-    )
+    columns = titled("computer", "from GPU", "to GPU", "NVLink (GB/s)", "NVLink back (GB/s)", "what to check")
     rows = tuple((*row, _CHECK_NVLINKS) for row in one_sided)
     return ResultTable(
         f"{name}: NVLink from GPU {source} to GPU {target} carries {speed:g} GB/s, and {back:g} GB/s the other way",
@@ -270,12 +258,7 @@ def _of_links(name: str, said: _Said) -> ResultTable:
         if isinstance(pairs, float)
     )
     who = f", {_counted(said.ranks, 'rank')} on {_counted(said.computers, 'computer')}" if said.ranks else ""
-    columns = (
-        ResultColumn("link"),
-        ResultColumn("channels"),
-        ResultColumn("connections"),
-        ResultColumn("where this is unexpected"),
-    )
+    columns = titled("link", "channels", "connections", "where this is unexpected")
     return ResultTable(f"{name}{who}: {told}", columns, tuple(rows))
 
 

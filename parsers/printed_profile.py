@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import ClassVar
 
-from parsers.files.base import Source
+from parsers.files.base import Parser, Source
 from parsers.files.source import open_bytes
+from parsers.files.texts import utf8
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, Malformed, Progress, ResultTable, Trace
 from parsers.model.builder import MAX_TABLES, TraceBuilder
@@ -38,3 +41,20 @@ def read_profile(
     form, producer = wrote
     builder.came_from(source.name, form, producer)
     return builder.build(progress.part(0.5, 1.0))
+
+
+class PrintedProfile(Parser):
+    """A parser of a text that is read at once and becomes tables, by ``producer``."""
+
+    accompanies = True
+    producer: ClassVar[str]
+
+    @abstractmethod
+    def tables(self, text: str) -> Iterable[ResultTable]:
+        """The tables of a text, in their order; those without rows are left out."""
+
+    def read(self, source: Source, progress: Progress) -> Trace:
+        def tables(content: bytes) -> Iterable[ResultTable]:
+            return self.tables(utf8(content).decode("utf-8", "replace"))
+
+        return read_profile(source, progress, (self.format, self.producer), tables)

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from parsers.model.results import ResultColumn
+from parsers.model.results import titled
 
 COMPILATIONS_TITLE = "Compilations"
-COMPILATIONS = (
-    ResultColumn("function"),
-    ResultColumn("place"),
-    ResultColumn("compilation"),
-    ResultColumn("start", "s"),
-    ResultColumn("took", "s"),
-    ResultColumn("backend", "s"),
-    ResultColumn("operators"),
-    ResultColumn("compiled again because"),
-    ResultColumn("failed because"),
+COMPILATIONS = titled(
+    "function",
+    "place",
+    "compilation",
+    "start (s)",
+    "took (s)",
+    "backend (s)",
+    "operators",
+    "compiled again because",
+    "failed because",
 )
 GRAPH_BREAKS_TITLE = "Graph breaks"
 GRAPH_BREAK_AT = "graph break at "  # before the place, of a mark on the timeline
-GRAPH_BREAKS = (
-    ResultColumn("place"),
-    ResultColumn("reason"),
-    ResultColumn("times"),
-    ResultColumn("first", "s"),
-    ResultColumn("hint"),
-)
+GRAPH_BREAKS = titled("place", "reason", "times", "first (s)", "hint")

@@ -34,6 +34,12 @@ class ResultColumn:
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
 
+def titled(*titles: str) -> tuple[ResultColumn, ...]:
+    """Columns by their titles: "Time (ms)" is a name and its unit."""
+    parts = (title.removesuffix(")").partition(" (") for title in titles)
+    return tuple(ResultColumn(name, unit) for name, _, unit in parts)
+
+
 class TimeOf(Enum):
     """Whose time the rows of a table add up."""
 
@@ -112,44 +118,28 @@ class ResultTable:
         return () if place is None else tuple(row[place] for row in self.rows)
 
 
-OWN_CODE = (  # of a table of the program's own functions, each with the libraries that it calls
-    ResultColumn("Own function"),
-    ResultColumn("With its libraries", "s"),
-    ResultColumn("Share", "%"),
-    ResultColumn("Mostly in"),
-    ResultColumn("Of it", "s"),
-)
+# of a table of the program's own functions, each with the libraries that it calls
+OWN_CODE = titled("Own function", "With its libraries (s)", "Share (%)", "Mostly in", "Of it (s)")
 REQUEST_LOG_TITLE = "Request log "  # before the name of its file
-REQUEST_LOG = (  # of a table with one row a request; times since the first arrival
-    ResultColumn("id"),
-    ResultColumn("arrival", "ms"),
-    ResultColumn("first token", "ms"),
-    ResultColumn("end", "ms"),
-    ResultColumn("prompt", "tokens"),
-    ResultColumn("out", "tokens"),
-)
+# of a table with one row a request; times since the first arrival
+REQUEST_LOG = titled("id", "arrival (ms)", "first token (ms)", "end (ms)", "prompt (tokens)", "out (tokens)")
 
 KERNEL_TIMES_TITLE = "Kernel times"  # of a profile without a timeline
-KERNEL_TIMES = (  # one row for each kernel in each scope of the program, the longest first
-    ResultColumn("kernel"),
-    ResultColumn("scope"),
-    ResultColumn("launches"),
-    ResultColumn("time", "ms"),
-    ResultColumn("share", "%"),
-    ResultColumn("moved", "GB/s"),
-    ResultColumn("possible", "GB/s"),
-    ResultColumn("computed", "TFLOP/s"),
+# one row for each kernel in each scope of the program, the longest first
+KERNEL_TIMES = titled(
+    "kernel",
+    "scope",
+    "launches",
+    "time (ms)",
+    "share (%)",
+    "moved (GB/s)",
+    "possible (GB/s)",
+    "computed (TFLOP/s)",
 )
 
 CALLED_BY = " < "  # between an operator's callers, the innermost first
 OPERATORS_TITLE = "Operators of the execution trace"
-OPERATORS = (  # one row for each operator with inputs of one shape and type, those with most elements first
-    ResultColumn("operator"),
-    ResultColumn("called by"),
-    ResultColumn("calls"),
-    ResultColumn("shapes"),  # JSON, as PyTorch's profiler states them
-    ResultColumn("types"),
-    ResultColumn("numbers"),
-)
+# one row for each operator with inputs of one shape and type, those with most elements first; shapes as JSON
+OPERATORS = titled("operator", "called by", "calls", "shapes", "types", "numbers")
 COPIES_TITLE = "Copies between devices"
-COPIES = (ResultColumn("from"), ResultColumn("to"), ResultColumn("copies"), ResultColumn("size", "MB"))
+COPIES = titled("from", "to", "copies", "size (MB)")

@@ -6,12 +6,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from parsers.files.base import Parser, Source, parser
-from parsers.files.texts import utf8
-from parsers.model import Progress, ResultColumn, ResultTable, Trace
+from parsers.files.base import Source, parser
+from parsers.model import ResultTable
 from parsers.model.late import dataclass, regex
-from parsers.model.results import TimeOf, Totals
-from parsers.printed_profile import read_profile
+from parsers.model.results import TimeOf, Totals, titled
+from parsers.printed_profile import PrintedProfile
 
 _SIMPLE = regex(r"^\|? *Action\s*\|\s*Mean duration \(s\)", re.MULTILINE)
 _ADVANCED = regex(r"^Profile stats for: (?!records)", re.MULTILINE)
@@ -20,13 +19,7 @@ _TAKES = regex(r" *\d{1,15} function calls .*\bin (\d{1,12}\.\d{1,9}) (?:CPU )?s
 _OF_OPTIMIZER = regex(r"_(?:with|and)_closure(?:_\d{1,9})?$")  # until version 1.4
 _CALLBACK = regex(r"\[Callback\](\w+)")
 _NUMBER = regex(r"\d{1,15}(?:\.\d{1,15})?(?:e[+-]\d{1,3})?")
-_COLUMNS = (
-    ResultColumn("Action"),
-    ResultColumn("Calls"),
-    ResultColumn("Own time", "s"),
-    ResultColumn("Own share", "%"),
-    ResultColumn("With what it calls", "s"),
-)
+_COLUMNS = titled("Action", "Calls", "Own time (s)", "Own share (%)", "With what it calls (s)")
 _EPOCH, _BATCH, _UPDATE = "run_training_epoch", "run_training_batch", "optimizer_step"
 _INSIDE = {  # the action in which an action runs; where a version has none of that name, the one around it
     _BATCH: _EPOCH,
@@ -81,34 +74,29 @@ class _Action:
 
 
 @parser
-class LightningReport(Parser):
+class LightningReport(PrintedProfile):
     """Recognised by the header of the simple profiler, or by the lines above the tables of the advanced one."""
 
     format = "lightning-report"
-    accompanies = True
     title = "PyTorch Lightning"
     files = "reports of its simple and advanced profilers"
     suffixes = (".txt", ".log")
     priority = 55  # before cProfile, whose tables the advanced one prints
     version = 3
+    producer = "PyTorch Lightning"
 
     def recognises(self, source: Source) -> bool:
         return any(_is_report(each.decode("latin-1")) for each in source.printed)
 
-    def read(self, source: Source, progress: Progress) -> Trace:
-        return read_profile(source, progress, (self.format, "PyTorch Lightning"), _tables)
+    def tables(self, text: str) -> Iterator[ResultTable]:
+        lines = text.splitlines()
+        yield from _reports(_simple(lines) if _SIMPLE.search(text) else _advanced(lines))
 
 
 def _is_report(text: str) -> bool:
     if "Mean duration" in text and _SIMPLE.search(text):
         return True
     return "function calls" in text and _ADVANCED.search(text) is not None
-
-
-def _tables(content: bytes) -> Iterator[ResultTable]:
-    text = utf8(content).decode("utf-8", "replace")
-    lines = text.splitlines()
-    yield from _reports(_simple(lines) if _SIMPLE.search(text) else _advanced(lines))
 
 
 def _reports(actions: Iterator[_Action | float]) -> Iterator[ResultTable]:

@@ -10,24 +10,15 @@ import msgspec
 
 from parsers.files.base import Parser, Source, parser
 from parsers.files.decoders import from_json_of
-from parsers.files.texts import utf8
-from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace
+from parsers.model import Malformed, Progress, ResultTable, Trace
 from parsers.model.late import dataclass, regex
-from parsers.model.results import Cell, TimeOf, Totals
+from parsers.model.results import Cell, TimeOf, Totals, titled
 from parsers.model.units import NS_PER_S, duration
-from parsers.printed_profile import read_profile
+from parsers.printed_profile import PrintedProfile, read_profile
 
 _START = regex(rb'\s*\{\s*"alloc_samples"\s*:\s*\d')
-_SCALENE_COLUMNS = (
-    ResultColumn("Line"),
-    ResultColumn("Time", "s"),
-    ResultColumn("Share", "%"),
-    ResultColumn("Python", "%"),
-    ResultColumn("Native", "%"),
-    ResultColumn("System", "%"),
-    ResultColumn("GPU", "%"),
-    ResultColumn("Peak", "MB"),
-    ResultColumn("Code"),
+_SCALENE_COLUMNS = titled(
+    "Line", "Time (s)", "Share (%)", "Python (%)", "Native (%)", "System (%)", "GPU (%)", "Peak (MB)", "Code"
 )
 _MAX_CODE = 200  # characters
 # percent of the stated time: lines that hold less were not all that ran in it, so it is no time of the program
@@ -137,13 +128,7 @@ _TOTAL = regex(r"Total time: (\d\S{0,30}) s")
 _FILE = regex(r"File: (.+)")
 _FUNCTION = regex(r"Function: (.+) at line \d")
 _ROW = regex(r" *(\d{1,9}) +(\d{1,15}) +(\d[\d.e+]{0,30}) +\d\S* +(\d{1,3}\.\d)(?: (.*))?$")
-_COLUMNS = (
-    ResultColumn("Line"),
-    ResultColumn("Hits"),
-    ResultColumn("Time with what it calls", "s"),
-    ResultColumn("Share", "%"),
-    ResultColumn("Code"),
-)
+_COLUMNS = titled("Line", "Hits", "Time with what it calls (s)", "Share (%)", "Code")
 # percent of a function: a line with more that calls another printed one is told by that one
 MIN_DESCENT = 50.0
 
@@ -156,15 +141,15 @@ class _Function:
 
 
 @parser
-class LineProfile(Parser):
+class LineProfile(PrintedProfile):
     """Recognised by the header of its tables."""
 
     format = "line-profile"
-    accompanies = True
     title = "CPU profilers"
     files = "output of line_profiler"
     suffixes = (".txt",)
     priority = 56  # before cProfile's tables, which some programs print above
+    producer = "line_profiler"
 
     def recognises(self, source: Source) -> bool:
         return any(
@@ -172,21 +157,17 @@ class LineProfile(Parser):
             for each in source.printed
         )
 
-    def read(self, source: Source, progress: Progress) -> Trace:
-        return read_profile(source, progress, (self.format, "line_profiler"), _tables)
-
-
-def _tables(content: bytes) -> Iterator[ResultTable]:
-    """The functions, the one that tells most first; its lines alone are added up."""
-    functions = list(_functions(utf8(content).decode("utf-8", "replace").splitlines()))
-    longest = max(functions, key=lambda each: each.seconds, default=None)
-    telling = _telling(functions, longest) if longest else None
-    for each in sorted(functions, key=lambda each: (each is not telling, -each.seconds)):
-        table = ResultTable(f"Lines of {each.name}", _COLUMNS, each.rows)
-        if each is telling and longest:
-            totals = Totals(TimeOf.PROGRAM, 0, 2, calls=1, whole=longest.seconds)
-            table = replace(table, totals=(totals,))
-        yield table
+    def tables(self, text: str) -> Iterator[ResultTable]:
+        """The functions, the one that tells most first; its lines alone are added up."""
+        functions = list(_functions(text.splitlines()))
+        longest = max(functions, key=lambda each: each.seconds, default=None)
+        telling = _telling(functions, longest) if longest else None
+        for each in sorted(functions, key=lambda each: (each is not telling, -each.seconds)):
+            table = ResultTable(f"Lines of {each.name}", _COLUMNS, each.rows)
+            if each is telling and longest:
+                totals = Totals(TimeOf.PROGRAM, 0, 2, calls=1, whole=longest.seconds)
+                table = replace(table, totals=(totals,))
+            yield table
 
 
 def _telling(functions: list[_Function], function: _Function) -> _Function:

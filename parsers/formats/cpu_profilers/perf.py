@@ -12,7 +12,6 @@ import numpy as np
 
 from parsers.files.base import Parser, Source, parser
 from parsers.files.source import open_bytes
-from parsers.files.texts import utf8
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, Malformed, Progress, ResultColumn, ResultTable, Trace
 from parsers.model.builder import TraceBuilder
@@ -20,8 +19,8 @@ from parsers.model.late import dataclass, regex
 from parsers.model.names.mangled import readable_symbol
 from parsers.model.names.source_files import KERNEL, KERNEL_FRAME, is_address
 from parsers.model.quality import WITHOUT_TIMES
-from parsers.model.results import Cell, TimeOf, Totals
-from parsers.printed_profile import read_profile
+from parsers.model.results import Cell, TimeOf, Totals, titled
+from parsers.printed_profile import PrintedProfile
 from parsers.stacks.timeline import (
     COUNTED,
     COUNTED_NS,
@@ -48,40 +47,36 @@ _IN_KERNEL = "[k] "
 
 
 @parser
-class PerfReport(Parser):
+class PerfReport(PrintedProfile):
     """Recognised by the header of its table, which is a comment with the names of its columns."""
 
     format = "perf-report"
-    accompanies = True
     title = "CPU profilers"
     files = "output of perf report --stdio"
     suffixes = (".txt",)
     priority = 59
     version = 4
+    producer = "perf report"
 
     def recognises(self, source: Source) -> bool:
         return b"Symbol" in source.head and _HEADER.search(source.head.decode("latin-1")) is not None
 
-    def read(self, source: Source, progress: Progress) -> Trace:
-        return read_profile(source, progress, (self.format, "perf report"), _report_tables)
-
-
-def _report_tables(content: bytes) -> Iterator[ResultTable]:
-    lines = content.decode("utf-8", "replace").splitlines()
-    headers = [place for place, line in enumerate(lines[:-1]) if _HEADER.match(line)]
-    ns = _lengths(lines)
-    for place, until in pairwise([*headers, len(lines)]):
-        titles, rows = _rows(lines[place], lines[place + 1 : until], ns.get(place, 0))
-        if not rows:
-            continue
-        columns = tuple(ResultColumn(title, unit) for title, unit in titles)
-        totals = Totals(
-            TimeOf.CPU,
-            next(at for at, (title, _) in enumerate(titles) if title == "Symbol"),
-            next((at for at, (title, _) in enumerate(titles) if title == "Time"), -1),
-            next(at for at, (title, _) in enumerate(titles) if title in ("Overhead", "Self")),
-        )
-        yield ResultTable("Functions of perf", columns, rows, totals=(totals,))
+    def tables(self, text: str) -> Iterator[ResultTable]:
+        lines = text.splitlines()
+        headers = [place for place, line in enumerate(lines[:-1]) if _HEADER.match(line)]
+        ns = _lengths(lines)
+        for place, until in pairwise([*headers, len(lines)]):
+            titles, rows = _rows(lines[place], lines[place + 1 : until], ns.get(place, 0))
+            if not rows:
+                continue
+            columns = tuple(ResultColumn(title, unit) for title, unit in titles)
+            totals = Totals(
+                TimeOf.CPU,
+                next(at for at, (title, _) in enumerate(titles) if title == "Symbol"),
+                next((at for at, (title, _) in enumerate(titles) if title == "Time"), -1),
+                next(at for at, (title, _) in enumerate(titles) if title in ("Overhead", "Self")),
+            )
+            yield ResultTable("Functions of perf", columns, rows, totals=(totals,))
 
 
 def _lengths(lines: list[str]) -> dict[int, int]:
@@ -317,26 +312,20 @@ _COUNTED = regex(
     r" *(\d[\d.,\u202f']{0,30}) +(?:(msec|Joules) +)?([\w./:=,-]{2,80})(?: +# +([\d.,]+) *(\S.{0,40}?))?(?: +\(.*)?$"
 )
 _ELAPSED = regex(r" *(\d[\d.,]{0,30}) (?:\+- \S+ )?seconds time elapsed")
-_COLUMNS = (
-    ResultColumn("Event"),
-    ResultColumn("Count"),
-    ResultColumn("Unit"),
-    ResultColumn("Rate"),
-    ResultColumn("Rate of"),
-)
+_COLUMNS = titled("Event", "Count", "Unit", "Rate", "Rate of")
 _TOLD = {"CPUs utilized": "{} CPUs busy", "insn per cycle": "{} instructions a cycle"}
 
 
 @parser
-class PerfStat(Parser):
+class PerfStat(PrintedProfile):
     """Recognised by the line above the counts."""
 
     format = "perf-stat"
-    accompanies = True
     title = "CPU profilers"
     files = "output of perf stat"
     suffixes = (".txt", ".log")
     priority = 66
+    producer = "perf stat"
 
     def recognises(self, source: Source) -> bool:
         return any(
@@ -345,26 +334,22 @@ class PerfStat(Parser):
             for each in source.printed
         )
 
-    def read(self, source: Source, progress: Progress) -> Trace:
-        return read_profile(source, progress, (self.format, "perf stat"), _stat_tables)
-
-
-def _stat_tables(content: bytes) -> Iterator[ResultTable]:
-    """A table for each program; its title says how busy it kept the CPU."""
-    program, elapsed = "", ""
-    rows: list[tuple[Cell, ...]] = []
-    for each in [*utf8(content).decode("utf-8", "replace").splitlines(), _END]:
-        line = each.rstrip()
-        if found := _TITLE.match(line):
-            if program:
-                yield _table(program, elapsed, rows)
-            program, elapsed, rows = found[1], "", []
-        elif found := _ELAPSED.match(line):
-            seconds = _number(found[1])
-            elapsed = f"{seconds:.3g} s" if isinstance(seconds, float) else ""
-        elif program and (found := _COUNTED.match(line)):
-            count, unit, event, rate, of = found.groups()
-            rows.append((event, _number(count), unit, None if rate is None else _number(rate), of))
+    def tables(self, text: str) -> Iterator[ResultTable]:
+        """A table for each program; its title says how busy it kept the CPU."""
+        program, elapsed = "", ""
+        rows: list[tuple[Cell, ...]] = []
+        for each in [*text.splitlines(), _END]:
+            line = each.rstrip()
+            if found := _TITLE.match(line):
+                if program:
+                    yield _table(program, elapsed, rows)
+                program, elapsed, rows = found[1], "", []
+            elif found := _ELAPSED.match(line):
+                seconds = _number(found[1])
+                elapsed = f"{seconds:.3g} s" if isinstance(seconds, float) else ""
+            elif program and (found := _COUNTED.match(line)):
+                count, unit, event, rate, of = found.groups()
+                rows.append((event, _number(count), unit, None if rate is None else _number(rate), of))
 
 
 def _table(program: str, elapsed: str, rows: list[tuple[Cell, ...]]) -> ResultTable:

@@ -11,58 +11,49 @@ import numpy as np
 from parsers.data_marshal import NoData, loads
 from parsers.files.base import Parser, Source, parser
 from parsers.files.texts import utf8
-from parsers.model import F64, I64, Malformed, Progress, ResultColumn, ResultTable, Trace
+from parsers.model import F64, I64, Malformed, Progress, ResultTable, Trace
 from parsers.model.late import dataclass, regex
 from parsers.model.names.source_files import frame_parts, is_own_frame
-from parsers.model.results import OWN_CODE, Cell, TimeOf, Totals
-from parsers.printed_profile import read_profile
+from parsers.model.results import OWN_CODE, Cell, TimeOf, Totals, titled
+from parsers.printed_profile import PrintedProfile, read_profile
 
 _GPROF_HEADER = regex(rb"^ *time +seconds +seconds +calls +\S+/call +\S+/call +name\s*$", re.MULTILINE)
 _START = regex(r" *time +seconds +seconds +calls +\S+/call +\S+/call +name\s*$")
 _SECONDS = r"(\d{1,9}\.\d{1,6})"
 _GPROF_ROW = regex(rf" *{_SECONDS} +{_SECONDS} +{_SECONDS} +(?:(\d{{1,19}}) +\d\S* +\d\S* +)?(\S.*)$")
-_GPROF_COLUMNS = (
-    ResultColumn("Function"),
-    ResultColumn("Calls"),
-    ResultColumn("Own time", "s"),
-    ResultColumn("Own share", "%"),
-)
+_GPROF_COLUMNS = titled("Function", "Calls", "Own time (s)", "Own share (%)")
 
 
 @parser
-class Gprof(Parser):
+class Gprof(PrintedProfile):
     """Recognised by the header of the flat profile."""
 
     format = "gprof"
-    accompanies = True
     title = "CPU profilers"
     files = "output of gprof"
     suffixes = (".txt",)
     priority = 59
+    producer = "gprof"
 
     def recognises(self, source: Source) -> bool:
         head = utf8(source.head)
         return b"cumulative" in head and _GPROF_HEADER.search(head) is not None
 
-    def read(self, source: Source, progress: Progress) -> Trace:
-        return read_profile(source, progress, (self.format, "gprof"), _tables)
-
-
-def _tables(content: bytes) -> Iterator[ResultTable]:
-    """A table for each flat profile; the time of all functions is the last one of the column that adds up."""
-    lines = iter(utf8(content).decode("utf-8", "replace").splitlines())
-    for line in lines:
-        if not _START.match(line):
-            continue
-        rows: list[tuple[Cell, ...]] = []
-        whole = 0.0
-        while found := _GPROF_ROW.match(next(lines, "")):
-            share, so_far, own, calls, name = found.groups()
-            whole = max(whole, float(so_far))
-            if float(own) > 0:
-                rows.append((name.strip(), float(calls) if calls else None, float(own), float(share)))
-        totals = Totals(TimeOf.CPU, 0, 2, 3, 1, whole=whole)
-        yield ResultTable("Functions of gprof", _GPROF_COLUMNS, tuple(rows), totals=(totals,))
+    def tables(self, text: str) -> Iterator[ResultTable]:
+        """A table for each flat profile; the time of all functions is the last one of the column that adds up."""
+        lines = iter(text.splitlines())
+        for line in lines:
+            if not _START.match(line):
+                continue
+            rows: list[tuple[Cell, ...]] = []
+            whole = 0.0
+            while found := _GPROF_ROW.match(next(lines, "")):
+                share, so_far, own, calls, name = found.groups()
+                whole = max(whole, float(so_far))
+                if float(own) > 0:
+                    rows.append((name.strip(), float(calls) if calls else None, float(own), float(share)))
+            totals = Totals(TimeOf.CPU, 0, 2, 3, 1, whole=whole)
+            yield ResultTable("Functions of gprof", _GPROF_COLUMNS, tuple(rows), totals=(totals,))
 
 
 _HEADER = "ncalls  tottime  percall  cumtime  percall filename:lineno(function)"
@@ -77,13 +68,7 @@ _SAVED = regex(rb"[{\xfb][()\xa8\xa9](?:\x03|\x03\0\0\0)[sutzZaA\xf5\xf4\xfa\xda
 _MAX_DEPTH = 200  # calls of libraries in one another
 _LEFT = 1e-4  # of the time, that has not reached an own function: no more is looked for
 _ENABLES = "_lsprof.Profiler.enable"  # its time is what another profiler saw, which was started inside
-_COLUMNS = (
-    ResultColumn("Function"),
-    ResultColumn("Calls"),
-    ResultColumn("Own time", "s"),
-    ResultColumn("Own share", "%"),
-    ResultColumn("With what it calls", "s"),
-)
+_COLUMNS = titled("Function", "Calls", "Own time (s)", "Own share (%)", "With what it calls (s)")
 
 
 @dataclass(frozen=True, slots=True)

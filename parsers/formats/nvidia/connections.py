@@ -11,7 +11,7 @@ from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace
 from parsers.model.late import regex
 from parsers.model.results import Cell
 from parsers.nccl_messages import NCCL_LINE, WATCHDOG, nccl_tables
-from parsers.printed_profile import read_profile
+from parsers.printed_profile import PrintedProfile, read_profile
 
 _HEADER = regex(r"\s*GPU0\b.*\bCPU Affinity\b")
 _COLOUR = regex(r"\x1b\[\d{0,3}m")
@@ -28,41 +28,39 @@ _MEANS = {  # as the legend below the table says
 
 
 @parser
-class SmiTopology(Parser):
+class SmiTopology(PrintedProfile):
     """Recognised by the header of its table."""
 
     format = "smi-topology"
-    accompanies = True
     title = "nvidia-smi, dcgmi and tegrastats"
     files = "links between GPUs (nvidia-smi topo -m)"
     suffixes = (".txt", ".log")
     priority = 66
+    producer = "nvidia-smi"
 
     def recognises(self, source: Source) -> bool:
-        return b"CPU Affinity" in source.head and any(map(_HEADER.match, _lines(source.head)))
+        return b"CPU Affinity" in source.head and any(
+            map(_HEADER.match, _lines(utf8(source.head).decode("latin-1")))
+        )
 
-    def read(self, source: Source, progress: Progress) -> Trace:
-        return read_profile(source, progress, (self.format, "nvidia-smi"), _tables)
+    def tables(self, text: str) -> Iterator[ResultTable]:
+        lines = iter(_lines(text))
+        for line in lines:
+            if not _HEADER.match(line):
+                continue
+            ends = line.split("CPU Affinity")[0].split()
+            rows: list[tuple[Cell, ...]] = []
+            for row in lines:
+                name, *links = row.split()[: len(ends) + 1] or [""]
+                if len(links) != len(ends) or not all(map(_LINK.fullmatch, links)):
+                    break
+                rows.append((name, *links))
+            columns = tuple(map(ResultColumn, ("From", *ends)))
+            yield ResultTable(_title(rows), columns, tuple(rows))
 
 
-def _lines(content: bytes) -> list[str]:
-    return _COLOUR.sub("", utf8(content).decode("utf-8", "replace")).splitlines()
-
-
-def _tables(content: bytes) -> Iterator[ResultTable]:
-    lines = iter(_lines(content))
-    for line in lines:
-        if not _HEADER.match(line):
-            continue
-        ends = line.split("CPU Affinity")[0].split()
-        rows: list[tuple[Cell, ...]] = []
-        for row in lines:
-            name, *links = row.split()[: len(ends) + 1] or [""]
-            if len(links) != len(ends) or not all(map(_LINK.fullmatch, links)):
-                break
-            rows.append((name, *links))
-        columns = tuple(map(ResultColumn, ("From", *ends)))
-        yield ResultTable(_title(rows), columns, tuple(rows))
+def _lines(text: str) -> list[str]:
+    return _COLOUR.sub("", text).splitlines()
 
 
 def _title(rows: list[tuple[Cell, ...]]) -> str:

@@ -8,19 +8,13 @@ import msgspec
 
 from parsers.files.base import Parser, Source, parser
 from parsers.files.decoders import from_json_of
-from parsers.model import Progress, ResultColumn, ResultTable, Trace
+from parsers.model import Progress, ResultTable, Trace
 from parsers.model.late import regex
-from parsers.model.results import TimeOf, Totals
+from parsers.model.results import TimeOf, Totals, titled
 from parsers.printed_profile import read_profile
 
 _START = regex(rb'\s*\[\s*\{\s*"count"\s*:\s*\d+\s*\}\s*[,\]]')
-_COLUMNS = (
-    ResultColumn("layer"),
-    ResultColumn("time", "ms"),
-    ResultColumn("average", "ms"),
-    ResultColumn("median", "ms"),
-    ResultColumn("share", "%"),
-)
+_COLUMNS = titled("layer", "time (ms)", "average (ms)", "median (ms)", "share (%)")
 
 
 class _Layer(msgspec.Struct, rename="camel"):

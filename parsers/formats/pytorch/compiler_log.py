@@ -21,9 +21,9 @@ from parsers.model.compilation import (
     GRAPH_BREAKS_TITLE,
 )
 from parsers.model.late import regex
-from parsers.model.results import MAX_ROWS, Cell, ResultColumn, ResultTable, TimeOf, Totals, rows_shown
+from parsers.model.results import MAX_ROWS, Cell, ResultTable, TimeOf, Totals, rows_shown, titled
 from parsers.model.units import NS_PER_S
-from parsers.printed_profile import read_profile
+from parsers.printed_profile import PrintedProfile
 
 if TYPE_CHECKING:
     from parsers.compiler.records import Compilation, CompilerLog, GraphBreak
@@ -31,43 +31,33 @@ if TYPE_CHECKING:
 _TITLE = regex(r"TRITON KERNELS BANDWIDTH INFO \(")
 _NUMBER = r"(\d{1,9}(?:\.\d{1,9})?)"
 _ROW = regex(rf"\s*{_NUMBER} ?ms\s+{_NUMBER} ?GB\s+{_NUMBER} ?GB/s\s+{_NUMBER} ?%\s+(\w+)\s*$")
-_COLUMNS = (
-    ResultColumn("Kernel"),
-    ResultColumn("Time", "ms"),
-    ResultColumn("Share", "%"),
-    ResultColumn("Moved", "GB"),
-    ResultColumn("Bandwidth", "GB/s"),
-)
+_COLUMNS = titled("Kernel", "Time (ms)", "Share (%)", "Moved (GB)", "Bandwidth (GB/s)")
 
 
 @parser
-class InductorBandwidth(Parser):
+class InductorBandwidth(PrintedProfile):
     """Recognised by the title above its rows."""
 
     format = "inductor-bandwidth"
-    accompanies = True
     title = "PyTorch compiler logs"
     files = "bandwidths of Triton kernels (TORCHINDUCTOR_PROFILE=1)"
     suffixes = (".txt", ".log")
     priority = 66
+    producer = "PyTorch"
 
     def recognises(self, source: Source) -> bool:
         return _TITLE.search(utf8(source.head).decode("latin-1")) is not None
 
-    def read(self, source: Source, progress: Progress) -> Trace:
-        return read_profile(source, progress, (self.format, "PyTorch"), _tables)
-
-
-def _tables(content: bytes) -> Iterator[ResultTable]:
-    rows: list[tuple[Cell, ...]] = []
-    for line in [*utf8(content).decode("utf-8", "replace").splitlines(), "TRITON KERNELS BANDWIDTH INFO ("]:
-        if _TITLE.match(line):
-            totals = Totals(TimeOf.GPU, 0, 1, 2)
-            yield ResultTable("Kernels of PyTorch's compiler", _COLUMNS, tuple(rows), totals=(totals,))
-            rows = []
-        elif found := _ROW.match(line):
-            ms, moved, bandwidth, share = (float(found[place]) for place in range(1, 5))
-            rows.append((found[5], ms, share, moved, bandwidth))
+    def tables(self, text: str) -> Iterator[ResultTable]:
+        rows: list[tuple[Cell, ...]] = []
+        for line in [*text.splitlines(), "TRITON KERNELS BANDWIDTH INFO ("]:
+            if _TITLE.match(line):
+                totals = Totals(TimeOf.GPU, 0, 1, 2)
+                yield ResultTable("Kernels of PyTorch's compiler", _COLUMNS, tuple(rows), totals=(totals,))
+                rows = []
+            elif found := _ROW.match(line):
+                ms, moved, bandwidth, share = (float(found[place]) for place in range(1, 5))
+                rows.append((found[5], ms, share, moved, bandwidth))
 
 
 _LINES_LOOKED_AT = 200

@@ -6,14 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
-from parsers.files.base import Parser, Source, parser
+from parsers.files.base import Source, parser
 from parsers.files.texts import utf8
-from parsers.model import Progress, ResultColumn, ResultTable, Trace
+from parsers.model import ResultTable
 from parsers.model.arrays import median_of
 from parsers.model.late import dataclass, regex
-from parsers.model.results import TimeOf, Totals
+from parsers.model.results import TimeOf, Totals, titled
 from parsers.model.units import NS_PER_MS, duration
-from parsers.printed_profile import read_profile
+from parsers.printed_profile import PrintedProfile
 
 MIN_STEPS = 5  # tell what is usual
 MIN_SLOW = 2.0  # times that: steps at the beginning that take as long start everything
@@ -39,19 +39,8 @@ _PHASES = {  # without "_microstep", which stands behind the names of some versi
 }
 _LATENCIES = {"fwd": "the forward pass", "bwd": "the backward pass", "step": "the optimizer step"}
 _OF_MICROSTEPS = "_microstep"
-_COLUMNS = (
-    ResultColumn("Phase"),
-    ResultColumn("Times"),
-    ResultColumn("Time", "ms"),
-    ResultColumn("Share", "%"),
-)
-_MODULE_COLUMNS = (
-    ResultColumn("Module"),
-    ResultColumn("Modules"),
-    ResultColumn("Own time", "ms"),
-    ResultColumn("Own share", "%"),
-    ResultColumn("With its parts", "ms"),
-)
+_COLUMNS = titled("Phase", "Times", "Time (ms)", "Share (%)")
+_MODULE_COLUMNS = titled("Module", "Modules", "Own time (ms)", "Own share (%)", "With its parts (ms)")
 
 
 @dataclass(slots=True)
@@ -67,16 +56,16 @@ class _Module:
 
 
 @parser
-class DeepSpeedLog(Parser):
+class DeepSpeedLog(PrintedProfile):
     """Recognised by the title of the flops profiler, or by a line of times in a log."""
 
     format = "deepspeed-log"
-    accompanies = True
     title = "DeepSpeed"
     files = "output of the flops profiler; logs with wall_clock_breakdown"
     suffixes = (".txt", ".log")
     priority = 66
     version = 2
+    producer = "DeepSpeed"
 
     def recognises(self, source: Source) -> bool:
         text = utf8(source.head).decode("latin-1")
@@ -84,8 +73,16 @@ class DeepSpeedLog(Parser):
             "time (ms) |" in text and any(map(_is_breakdown, text.splitlines()))
         )
 
-    def read(self, source: Source, progress: Progress) -> Trace:
-        return read_profile(source, progress, (self.format, "DeepSpeed"), _tables)
+    def tables(self, text: str) -> Iterator[ResultTable]:
+        lines = text.splitlines()
+        modules = _modules(lines)
+        for summary in _summaries(lines):
+            only_forward = len(summary.rows) == 1 and modules.rows
+            yield replace(summary, totals=()) if only_forward else summary
+            if only_forward:
+                yield modules
+                modules = replace(modules, rows=())
+        yield _breakdown(lines)
 
 
 def _is_breakdown(line: str) -> bool:
@@ -93,18 +90,6 @@ def _is_breakdown(line: str) -> bool:
     return found is not None and any(
         name.removesuffix(_OF_MICROSTEPS) in _PHASES for name, _ in _PHASE.findall(found[1])
     )
-
-
-def _tables(content: bytes) -> Iterator[ResultTable]:
-    lines = utf8(content).decode("utf-8", "replace").splitlines()
-    modules = _modules(lines)
-    for summary in _summaries(lines):
-        only_forward = len(summary.rows) == 1 and modules.rows
-        yield replace(summary, totals=()) if only_forward else summary
-        if only_forward:
-            yield modules
-            modules = replace(modules, rows=())
-    yield _breakdown(lines)
 
 
 def _summaries(lines: list[str]) -> Iterator[ResultTable]:

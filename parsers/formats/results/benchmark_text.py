@@ -14,7 +14,7 @@ from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, Malformed, Progress, QualityRecorder, ResultColumn, ResultTable, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import regex
-from parsers.model.results import MAX_ROWS, Cell
+from parsers.model.results import MAX_ROWS, Cell, titled
 from parsers.nccl_messages import nccl_tables
 
 _NCCL_NAME = regex(
@@ -204,12 +204,7 @@ def _measurements(lines: list[str]) -> Iterator[ResultTable]:
         spread, _ = times.get("IQR", (None, ""))
         rows.append((" ".join(described) or None, value, spread, unit or None))
     if rows:
-        columns = (
-            ResultColumn("measured"),
-            ResultColumn("median"),
-            ResultColumn("IQR"),
-            ResultColumn("unit"),
-        )
+        columns = titled("measured", "median", "IQR", "unit")
         yield ResultTable("torch.utils.benchmark, measurements", columns, tuple(rows))
 
 

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from parsers.files.base import Parser, Source, parser
-from parsers.files.texts import utf8
+from parsers.files.base import Source, parser
 from parsers.formats.results.engine_start import failures, starts, tells_of_start
-from parsers.model import Progress, ResultColumn, ResultTable, Trace
+from parsers.model import ResultTable
 from parsers.model.arrays import median_of
 from parsers.model.late import regex
+from parsers.model.results import titled
 from parsers.model.units import percent, three_digits
 from parsers.nccl_messages import nccl_tables
-from parsers.printed_profile import read_profile
+from parsers.printed_profile import PrintedProfile
 
 MIN_LINES = 3  # with requests that run
 NOTEWORTHY_SILENCE = 0.1  # of the lines: then generating waits for prompts
@@ -37,27 +37,23 @@ _RANKS = {  # of data parallelism: each says what itself does
     "vLLM": regex(r"Engine (\d{1,4}): Avg prompt throughput"),
     "SGLang": regex(r"\bDP(\d{1,4})\b[^\n\]]{0,40}\] Decode batch"),
 }
-_COLUMNS = (
-    ResultColumn("generated", "tokens/s"),
-    ResultColumn("prompts", "tokens/s"),
-    ResultColumn("running", "requests"),
-    ResultColumn("waiting", "requests"),
-    ResultColumn("KV cache", "%"),
+_COLUMNS = titled(
+    "generated (tokens/s)", "prompts (tokens/s)", "running (requests)", "waiting (requests)", "KV cache (%)"
 )
 _Row = tuple[float, float | None, float, float, float]
 
 
 @parser
-class EngineLog(Parser):
+class EngineLog(PrintedProfile):
     """Recognised by a few such lines while requests run, or by what vLLM says of its start."""
 
     format = "engine-log"
-    accompanies = True
     title = "benchmarks"
     files = "logs of vLLM and SGLang"
     suffixes = (".log", ".txt", ".out")
     priority = 64
     version = 4
+    producer = "a serving engine"
 
     def recognises(self, source: Source) -> bool:
         texts = [each.decode("utf-8", "replace") for each in source.printed]
@@ -65,20 +61,16 @@ class EngineLog(Parser):
             len(_rows(line, text)) >= MIN_LINES for text in texts for line in _ENGINES.values()
         ) or any(map(tells_of_start, texts))
 
-    def read(self, source: Source, progress: Progress) -> Trace:
-        return read_profile(source, progress, (self.format, "a serving engine"), _tables)
-
-
-def _tables(content: bytes) -> Iterator[ResultTable]:
-    text = _COLOUR.sub("", utf8(content).decode("utf-8", "replace"))
-    yield from failures(text)
-    for name, line in _ENGINES.items():
-        rows = _rows(line, text)
-        if any(row[0] for row in rows):
-            ranks = len(set(_RANKS[name].findall(text)))
-            yield ResultTable(_title(name, rows, ranks), _COLUMNS, tuple(rows))
-    yield from starts(text)
-    yield from nccl_tables(text)
+    def tables(self, text: str) -> Iterator[ResultTable]:
+        text = _COLOUR.sub("", text)
+        yield from failures(text)
+        for name, line in _ENGINES.items():
+            rows = _rows(line, text)
+            if any(row[0] for row in rows):
+                ranks = len(set(_RANKS[name].findall(text)))
+                yield ResultTable(_title(name, rows, ranks), _COLUMNS, tuple(rows))
+        yield from starts(text)
+        yield from nccl_tables(text)
 
 
 def _rows(line: re.Pattern[str], text: str) -> list[_Row]:

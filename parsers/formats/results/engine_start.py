@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from parsers.model.late import regex
-from parsers.model.results import ResultColumn, ResultTable
+from parsers.model.results import ResultColumn, ResultTable, titled
 from parsers.model.units import NS_PER_S, duration, percent
 
 _SECONDS = r"(\d{1,7}(?:\.\d{1,9})?) ?s(?:ec(?:ond)?s)?\b"
@@ -30,7 +30,7 @@ _ERROR = regex(
     r"(?:\] |^)((?:[A-Za-z_]\w{0,60}\.){0,5}\w{0,60}(?:Error|Exception): [^\n]{1,1000})", re.MULTILINE
 )
 _MAX_TOLD = 160  # characters of an error in a title
-_COLUMNS = (ResultColumn("part"), ResultColumn("time", "s"), ResultColumn("share", "%"))
+_COLUMNS = titled("part", "time (s)", "share (%)")
 
 
 def tells_of_start(text: str) -> bool:

@@ -14,7 +14,7 @@ from parsers.model import Malformed, Progress, Trace
 from parsers.model.builder import MAX_TABLES, TraceBuilder
 from parsers.model.late import dataclass, regex
 from parsers.model.names.source_files import is_own_file
-from parsers.model.results import Cell, ResultColumn, ResultTable, rows_shown
+from parsers.model.results import Cell, ResultTable, rows_shown, titled
 from parsers.model.units import percent, size
 from parsers.protobuf.wire import Damaged, fields, integer, message, text
 
@@ -22,12 +22,7 @@ _START = regex(rb"\n\x04\x08.\x10.\n\x04\x08.\x10.\x12", re.DOTALL)
 _COUNTED = (b"\x0ballocations", b"\x05space", b"\x04kind")
 _SAMPLE, _LOCATION, _FUNCTION, _STRING = 2, 4, 5, 6
 _BUFFER = "buffer"
-_COLUMNS = (
-    ResultColumn("Function"),
-    ResultColumn("Allocations"),
-    ResultColumn("Size", "B"),
-    ResultColumn("Share", "%"),
-)
+_COLUMNS = titled("Function", "Allocations", "Size (B)", "Share (%)")
 _HINT = "Write it again: jax.profiler.save_device_memory_profile."
 
 

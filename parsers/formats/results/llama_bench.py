@@ -10,20 +10,20 @@ from parsers.formats.results.load_tests import decoded_json, number_of, whole_re
 from parsers.model import Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import regex
-from parsers.model.results import Cell, ResultColumn, ResultTable, rows_shown
+from parsers.model.results import Cell, ResultTable, rows_shown, titled
 from parsers.model.units import three_digits
 
 _START = regex(rb"\s*(?:\[\s*)?\{")
 _MAX_NAME = 60
-_COLUMNS = (
-    ResultColumn("test"),
-    ResultColumn("rate", "tokens/s"),
-    ResultColumn("deviation", "tokens/s"),
-    ResultColumn("model"),
-    ResultColumn("size", "B"),
-    ResultColumn("computed on"),
-    ResultColumn("layers on the GPU"),
-    ResultColumn("threads"),
+_COLUMNS = titled(
+    "test",
+    "rate (tokens/s)",
+    "deviation (tokens/s)",
+    "model",
+    "size (B)",
+    "computed on",
+    "layers on the GPU",
+    "threads",
 )
 
 

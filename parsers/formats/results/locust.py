@@ -6,12 +6,11 @@ import csv
 from collections.abc import Iterator, Sequence
 
 from parsers.csv_tables import header_of
-from parsers.files.base import Parser, Source, parser
-from parsers.files.texts import utf8
-from parsers.model import Progress, ResultColumn, ResultTable, Trace
+from parsers.files.base import Source, parser
+from parsers.model import ResultColumn, ResultTable
 from parsers.model.late import dataclass, regex
 from parsers.model.units import NS_PER_MS, NS_PER_S, duration, percent, three_digits
-from parsers.printed_profile import read_profile
+from parsers.printed_profile import PrintedProfile
 
 _STATISTICS = ("Type", "Name", "Request Count", "Failure Count", "Average Response Time", "Requests/s")
 _HISTORY = ("Timestamp", "User Count", "Type", "Name", "Requests/s", "Total Request Count")
@@ -23,29 +22,25 @@ _TIMES = ("Average Response Time", "Min Response Time", "Max Response Time", *_P
 
 
 @parser
-class Locust(Parser):
+class Locust(PrintedProfile):
     """Recognised by the columns of its two kinds of tables."""
 
     format = "locust"
-    accompanies = True
     title = "benchmarks"
     files = "CSV of Locust (--csv): statistics, and their history"
     suffixes = (".csv",)
     priority = 46
+    producer = "Locust"
 
     def recognises(self, source: Source) -> bool:
         names = set(header_of(source.head))
         return names.issuperset(_STATISTICS) or names.issuperset(_HISTORY)
 
-    def read(self, source: Source, progress: Progress) -> Trace:
-        return read_profile(source, progress, (self.format, "Locust"), _tables)
-
-
-def _tables(content: bytes) -> Iterator[ResultTable]:
-    lines = csv.reader(utf8(content).decode("utf-8", "replace").splitlines())
-    names = [name.strip() for name in next(lines, [])]
-    rows = [_Row(dict(zip(names, line, strict=True))) for line in lines if len(line) == len(names)]
-    yield _history(rows) if set(names).issuperset(_HISTORY) else _statistics(rows)
+    def tables(self, text: str) -> Iterator[ResultTable]:
+        lines = csv.reader(text.splitlines())
+        names = [name.strip() for name in next(lines, [])]
+        rows = [_Row(dict(zip(names, line, strict=True))) for line in lines if len(line) == len(names)]
+        yield _history(rows) if set(names).issuperset(_HISTORY) else _statistics(rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from parsers.files.base import Parser, Source, parser
-from parsers.files.texts import utf8
-from parsers.model import BOOL, F64, Progress, ResultColumn, ResultTable, Trace
+from parsers.files.base import Source, parser
+from parsers.model import BOOL, F64, ResultTable
 from parsers.model.arrays import median_of, percentile_of
 from parsers.model.late import dataclass, regex
-from parsers.model.results import TimeOf, Totals
+from parsers.model.results import TimeOf, Totals, titled
 from parsers.model.units import duration, percent
 from parsers.nccl_messages import nccl_tables
-from parsers.printed_profile import read_profile
+from parsers.printed_profile import PrintedProfile
 from parsers.smi.clock import local_ns
 
 MIN_LINES = 3  # of one sort: a single one may be anybody's
@@ -112,32 +111,36 @@ _ELAPSED = regex(  # a line that counts iterations and states what has passed si
 _HAS_FRACTION = regex(r"[.,]")
 _HAS_DIGIT = regex(r"\d")
 _SHORT_DATE = len("23-05-05")
-_COLUMNS = (
-    ResultColumn("iteration"),
-    ResultColumn("took", "ms"),
-    ResultColumn("of it waiting for data", "ms"),
-)
-_PARTS = (ResultColumn("Part"), ResultColumn("Time on average", "ms"), ResultColumn("Share", "%"))
+_COLUMNS = titled("iteration", "took (ms)", "of it waiting for data (ms)")
+_PARTS = titled("Part", "Time on average (ms)", "Share (%)")
 
 
 @parser
-class TrainingLog(Parser):
+class TrainingLog(PrintedProfile):
     """Recognised by a few lines as one of the families of programs prints them."""
 
     format = "training-log"
-    accompanies = True
     title = "training programs"
     files = "logs with the time of each iteration: timm, torchvision, detectron2, Megatron, tqdm and others"
     suffixes = (".log", ".txt", ".out")
     priority = 66
     version = 10
+    producer = "a training program"
 
     def recognises(self, source: Source) -> bool:
         texts = [each.decode("utf-8", "replace") for each in source.printed]
         return any(_sort_of(each) is not None or _stamps_of(each) or _bars_of(each) for each in texts)
 
-    def read(self, source: Source, progress: Progress) -> Trace:
-        return read_profile(source, progress, (self.format, "a training program"), _tables)
+    def tables(self, text: str) -> Iterator[ResultTable]:
+        sort = _sort_of(text)
+        if sort is not None:
+            yield from _of_iterations(sort, text)
+        elif stamps := _stamps_of(text):
+            for told, found in stamps.items():
+                yield _of_stamps(told, found)
+        else:
+            yield from _of_bars(_bars_of(text))
+        yield from nccl_tables(text)
 
 
 def _sort_of(text: str) -> _Sort | None:
@@ -187,19 +190,6 @@ def _name_of_bar(update: re.Match[str]) -> str:
 def _counted(text: str) -> float:
     """310.0 of "310", 20,100.0 of "20,100", and 12,800.0 of "12.8k"."""
     return float(text.rstrip("kM").replace(",", "")) * _THOUSANDS.get(text[-1], 1.0)
-
-
-def _tables(content: bytes) -> Iterator[ResultTable]:
-    text = utf8(content).decode("utf-8", "replace")
-    sort = _sort_of(text)
-    if sort is not None:
-        yield from _of_iterations(sort, text)
-    elif stamps := _stamps_of(text):
-        for told, found in stamps.items():
-            yield _of_stamps(told, found)
-    else:
-        yield from _of_bars(_bars_of(text))
-    yield from nccl_tables(text)
 
 
 def _stamps_of(text: str) -> dict[str, list[tuple[float, float]]]:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from parsers.files.base import Parser, Source, parser
-from parsers.files.texts import utf8
-from parsers.model import Progress, Trace
+from parsers.files.base import Source, parser
 from parsers.model.late import regex
 from parsers.model.results import Cell, ResultColumn, ResultTable
 from parsers.model.units import NS_PER_MS, duration, three_digits
-from parsers.printed_profile import read_profile
+from parsers.printed_profile import PrintedProfile
 
 _NUMBER = r"\d{1,12}(?:\.\d{1,9})?(?:e[+-]\d{1,3})?"
 _FIGURE = rf"(?P<figure>min|max|mean|median|percentile\(\d{{1,2}}%\)) ?[=:] (?P<ms>{_NUMBER}) ms"
@@ -39,15 +37,15 @@ _CALLED = {  # as newer versions call them
 
 
 @parser
-class TrtexecText(Parser):
+class TrtexecText(PrintedProfile):
     """Recognised by the summary at its end: its heading, or the parts of a time that older versions list."""
 
     format = "trtexec-text"
-    accompanies = True
     title = "benchmarks"
     files = "output of trtexec"
     suffixes = (".txt", ".log")
     priority = 46
+    producer = "trtexec"
 
     def recognises(self, source: Source) -> bool:
         return any(
@@ -59,33 +57,28 @@ class TrtexecText(Parser):
             for each in source.printed
         )
 
-    def read(self, source: Source, progress: Progress) -> Trace:
-        return read_profile(source, progress, (self.format, "trtexec"), _tables)
-
-
-def _tables(content: bytes) -> Iterator[ResultTable]:
-    text = utf8(content).decode("utf-8", "replace")
-    parts: dict[str, dict[str, float]] = {}
-    rate = 0.0
-    now = ""
-    for each in _SAID.finditer(text):
-        said = each["said"].strip()
-        line = _LINE.match(said)
-        if line is not None:
-            now = _CALLED.get(line["name"], line["name"])
-            said = line["rest"] or ""
-        figures = {found["figure"]: float(found["ms"]) for found in _EACH.finditer(said)} if now else {}
-        if figures:
-            parts.setdefault(now, {}).update(figures)
-        elif (stated := _RATE.match(said)) is not None:
-            rate = float(stated["rate"])
-    rows: list[tuple[Cell, ...]] = [
-        (name, *(figures.get(each) for each in _FIGURES))
-        for name, figures in parts.items()
-        if any(figures.values())
-    ]
-    if rows:
-        yield ResultTable(_title(parts, rate), _COLUMNS, tuple(rows))
+    def tables(self, text: str) -> Iterator[ResultTable]:
+        parts: dict[str, dict[str, float]] = {}
+        rate = 0.0
+        now = ""
+        for each in _SAID.finditer(text):
+            said = each["said"].strip()
+            line = _LINE.match(said)
+            if line is not None:
+                now = _CALLED.get(line["name"], line["name"])
+                said = line["rest"] or ""
+            figures = {found["figure"]: float(found["ms"]) for found in _EACH.finditer(said)} if now else {}
+            if figures:
+                parts.setdefault(now, {}).update(figures)
+            elif (stated := _RATE.match(said)) is not None:
+                rate = float(stated["rate"])
+        rows: list[tuple[Cell, ...]] = [
+            (name, *(figures.get(each) for each in _FIGURES))
+            for name, figures in parts.items()
+            if any(figures.values())
+        ]
+        if rows:
+            yield ResultTable(_title(parts, rate), _COLUMNS, tuple(rows))
 
 
 def _title(parts: dict[str, dict[str, float]], rate: float) -> str:
