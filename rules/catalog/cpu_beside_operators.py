@@ -11,7 +11,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, length
 from rules.analysis.cpu.cpu_time import CpuTime
 from rules.analysis.cpu.interruptions import LONG_GAP_NS, MANY_TIMES, MAX_INTERRUPTION_NS
-from rules.analysis.stretches.library_calls import is_sleep
+from rules.analysis.stretches.program_frames import is_sleep
 from rules.findings.base import Finding, rule
 from rules.losses.cpu_work import (
     MAX_NAMED,
@@ -29,7 +29,7 @@ from rules.losses.cpu_work import (
     unknown_lines,
 )
 from rules.losses.lost_time import evidence_of
-from rules.losses.rare_pauses import few_of_steps, rare_pauses
+from rules.losses.pauses import few_of_steps, rare_pauses
 from rules.remedies.cpu_work import OUTSIDE_OPERATORS, as_many_threads
 from rules.remedies.host_work import RARER_IN_SLOW_STEPS, WAIT_FOR_WORK, by_name
 from rules.terms import MAJORITY, Culprit, CulpritKind, reason

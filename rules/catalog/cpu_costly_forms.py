@@ -15,8 +15,8 @@ from parsers.model.late import regex
 from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.innermost import outermost
 from rules.analysis.arithmetic.intervals import union
-from rules.analysis.arithmetic.outermost import outermost
 from rules.analysis.cpu.cpu_time import CpuTime
 from rules.findings.base import Category, Finding, rule
 from rules.kernels.operator_roofs import concrete_inputs, kinds_of_calls, shown_shapes, work_of

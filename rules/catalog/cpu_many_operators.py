@@ -1,4 +1,4 @@
-"""Programs on the CPU alone that call too many operators: small ones, or the same for one item after another."""
+"""Programs on the CPU alone that call too many operators: small ones, loops, a tensor for each row."""
 
 from __future__ import annotations
 
@@ -6,16 +6,30 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from parsers.model import I64, derived_by
 from parsers.model.arrays import median_of
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.intervals import union
+from rules.analysis.arithmetic.intervals import clip, union
+from rules.analysis.arithmetic.rounds import Rounds
 from rules.analysis.cpu.cpu_time import TRIVIAL_PERCENTILE, CpuTime
 from rules.analysis.idle.threads import READ_BACKS
-from rules.analysis.stretches.python_values import from_python
+from rules.analysis.stretches.python_values import MAX_APART_NS, FromPython, from_python
+from rules.analysis.stretches.python_values import MIN_TIMES as MIN_MADE
 from rules.findings.base import Category, Evidence, Finding, rule
 from rules.losses.at_once import FASTEST_READ, LARGE_BYTES, MAX_OF_A_CORE
-from rules.losses.cpu_loops import MIN_TIMES, MIN_TIMES_ALIKE, ItemLoops, in_optimizer, item_loops
+from rules.losses.cpu_loops import (
+    CELL,
+    MIN_TIMES,
+    MIN_TIMES_ALIKE,
+    ItemLoops,
+    are_batches,
+    in_optimizer,
+    item_loops,
+    looked_into,
+    loop_of,
+    walks_on_with_a_state,
+)
 from rules.losses.cpu_work import (
     MAX_NAMED,
     MIN_SEEN,
@@ -23,12 +37,12 @@ from rules.losses.cpu_work import (
     MIN_STEPS,
     CpuRule,
     line_or_operator,
+    longest_of,
     unknown_lines,
 )
 from rules.losses.lost_time import evidence_of
-from rules.losses.rare_pauses import few_of_steps
+from rules.losses.pauses import few_of_steps
 from rules.losses.rounds_apart import MIN_APART
-from rules.losses.time_steps import time_steps
 from rules.remedies.cpu_work import (
     ITEMS_TOGETHER,
     STEPS_IN_ONE_LAYER,
@@ -36,12 +50,58 @@ from rules.remedies.cpu_work import (
     WEIGHTS_TOGETHER,
     fewer_calls,
 )
+from rules.remedies.host_work import ROWS_AT_ONCE
 from rules.remedies.remedy import Remedy
 from rules.terms import MAJORITY
 from rules.wording.words import counted, listed
 
+
+@derived_by
+def time_steps(analysis: Analysis, time: CpuTime) -> ItemLoops:
+    """Loops that call a cell once in each round, or walk along an inner side with a state, and their backward passes.
+
+    What their operators compute stays, the weights that each step reads among it.
+    """
+    looked = looked_into(analysis, time)
+    found: list[Rounds] = []
+    free = np.ones(len(looked.operators), bool)
+    for backward in (False, True):
+        forward = tuple(found)
+        for each in looked.rounds:
+            at = slice(each.first, each.first + each.length)
+            if not free[at].all() or not (looked.backward[at] == backward).all():
+                continue
+            if backward:
+                goes = any(MAJORITY * of.times <= each.times <= of.times + 1 for of in forward)
+            else:
+                goes = _goes_through_time(time, each, looked.operators)
+            if goes:
+                free[at] = False
+                found.append(each)
+    return ItemLoops(
+        tuple(loop_of(time, each, looked.operators, each.times, own_weights=True) for each in found),
+        looked.looked_ns,
+        len(looked.steps),
+        len(looked.operators),
+        time.slowed,
+    )
+
+
+def _goes_through_time(time: CpuTime, rounds: Rounds, operators: I64) -> bool:
+    body = operators[rounds.first : rounds.first + rounds.body].tolist()
+    cells = any(CELL.match(time.trace.name(each)) for each in body)
+    if rounds.times < MIN_TIMES or not (cells or walks_on_with_a_state(time, rounds, operators)):
+        return False
+    return not are_batches(time, rounds, operators)
+
+
 MIN_OPERATORS = 100
 MANY_READ_BACKS = 0.25  # of the calls
+
+
+@derived_by
+def _from_python(analysis: Analysis, time: CpuTime) -> FromPython:
+    return from_python(analysis.trace, time.operators)
 
 
 @rule
@@ -82,7 +142,7 @@ When it is wrong
         loops = item_loops(analysis, time), time_steps(analysis, time)
         if not reads_values and sum(each.of_operators for each in loops) >= MAJORITY:
             return  # the loop is told instead
-        if not reads_values and from_python(trace, time.operators).calls >= MAJORITY * len(time.operators):
+        if not reads_values and _from_python(analysis, time).calls >= MAJORITY * len(time.operators):
             return  # so is how their tensors are made
         overhead_ns = time.overhead_ns(in_full=reads_values)
         if overhead_ns < time.step_ns * max(MIN_SHARE, MIN_SEEN * time.slowed):
@@ -245,3 +305,50 @@ When it is wrong
             yield self.told(
                 analysis, time, found, part, "time steps", "In one layer for all of them", STEPS_IN_ONE_LAYER
             )
+
+
+@rule
+class CpuPythonValues(CpuRule):
+    id = "cpu-python-values"
+    explanation = f"""
+What it found
+    Only the CPU was recorded, and much of a step makes tensors from numbers or short lists of Python, one after
+    another, as torch.stack([torch.tensor(row) for row in rows]) does.
+
+Why it costs time
+    Each torch.tensor() takes a few microseconds, and joining thousands of small tensors as long again. One tensor
+    made of all rows takes one call.
+
+How it decides
+    torch.tensor() is called at least {MIN_MADE} times in a row, with nothing in between but what moves and joins its
+    results, and never {duration(MAX_APART_NS)} or more of anything else. All of that time is counted, less the
+    profiler's overhead. Below {percent(MIN_SHARE)} of the step nothing is reported, nor if fewer than {MIN_STEPS} steps
+    were found.
+
+What to try
+    Keep the data in arrays or tensors and pick a batch by index, or make one tensor of all rows.
+
+When it is wrong
+    If each value is computed by Python code that takes most of this time: that code stays.
+"""
+
+    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+        found = _from_python(analysis, time)
+        within = clip(found.spans, *time.window)
+        lost = min(round(time.without_recorder(within) * time.slowed), time.step_ns)
+        if lost < MIN_SHARE * time.step_ns:
+            return
+        steps, step_ns = time.steps, time.step_ns / time.steps
+        yield self.lost(
+            analysis,
+            time,
+            lost,
+            "Tensors are built from Python values one at a time",
+            account=f"torch.tensor() is called {found.made / steps:,.0f} times a step, each time for a number or a "
+            f"few, and the results are joined. That takes {duration(lost / steps)} of the {duration(step_ns)} of a "
+            f"step. Built all at once, a step would take {duration(step_ns - lost / steps)} at best.",
+            remedy=ROWS_AT_ONCE,
+            culprit=line_or_operator(analysis, time, "torch.tensor", within),
+            evidence=longest_of(time, within, "tensors built one at a time"),
+            unknown=unknown_lines(analysis.trace, "builds them"),
+        )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +21,6 @@ from rules.analysis.cpu.active_dropouts import active_dropouts
 from rules.analysis.cpu.cpu_time import CpuTime
 from rules.findings.base import Category, Finding, Need, rule
 from rules.kernels.factorisations import MEANT, is_factorisation
-from rules.kernels.memory_orders import orders_differ
 from rules.kernels.operator_roofs import shown_shapes, work_of
 from rules.losses.at_once import FASTEST_READ
 from rules.losses.cpu_work import (
@@ -35,6 +36,42 @@ from rules.losses.lost_time import evidence_of
 from rules.remedies.cpu_work import FALLBACK_CONVOLUTION, IN_SINGLE_PRECISION, NO_ATTENTION_DROPOUT
 from rules.remedies.kernels import FUSED_ATTENTION, LONG_SIDES, SAME_ORDER
 from rules.wording.words import shortened
+
+STRIDES = "Input Strides"  # as PyTorch's profiler calls them
+MIN_ELEMENTS = 1_024  # smaller tensors come from a cache in any order
+
+
+def orders_differ(trace: Trace, event: int) -> bool:
+    """Whether the largest tensors of one call lie in memory in different orders: neighbours of one are far apart in
+    another. Not known, and so not told, where strides were not recorded; the file is read for them.
+    """
+    shapes, strides = (
+        _lists(each)
+        for each in (trace.text_attribute(Attribute.INPUT_DIMS, event), trace.arguments(event).get(STRIDES))
+    )
+    tensors = [
+        (shape, stride)
+        for shape, stride in zip(shapes, strides, strict=False)
+        if shape and len(shape) == len(stride) and all(isinstance(each, int) for each in (*shape, *stride))
+    ]
+    largest = max((math.prod(shape) for shape, _ in tensors), default=0)
+    if largest < MIN_ELEMENTS:
+        return False
+    innermost = {
+        min((place for place, side in enumerate(shape) if side > 1), key=stride.__getitem__) - len(shape)
+        for shape, stride in tensors
+        if math.prod(shape) == largest and 0 not in stride
+    }
+    return len(innermost) > 1
+
+
+def _lists(stated: Any) -> list[list[Any]]:
+    try:
+        read = json.loads(stated) if isinstance(stated, str) else stated
+    except ValueError:
+        return []
+    return [each if isinstance(each, list) else [] for each in read] if isinstance(read, list) else []
+
 
 # as what they read and write: on one busy core sums of tensors in one order take 3 times as long as at FASTEST_READ, in
 # two orders 15 times, and a softmax over three numbers 26 times where one over long columns takes 4

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from parsers.model.arrays import BOOL
+from parsers.model import BOOL
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, length, pairs

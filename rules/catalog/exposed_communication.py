@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from parsers.model import I64, Attribute, EventKind, Trace
+from parsers.model import F64, I64, Attribute, EventKind, Trace
 from parsers.model.arrays import among, median_of
-from parsers.model.late import dataclass
+from parsers.model.late import dataclass, regex
 from parsers.model.names.devices import device_name
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, percent, rate, size
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.intervals import clip, durations, length, pairs, union
+from rules.analysis.arithmetic.intervals import Intervals, clip, durations, length, measure, pairs, union
 from rules.analysis.gpu.inside_window import operations
-from rules.analysis.ranks.adapters import busiest_adapter
 from rules.analysis.ranks.collectives import measured_bus_bandwidth
 from rules.analysis.ranks.late import CollectiveRow, Ranks
 from rules.analysis.ranks.recorded import RecordedRun, ranks_of
@@ -26,6 +26,40 @@ from rules.remedies.communication import EQUAL_WORK, hidden_communication
 from rules.terms import MAJORITY, MIN_SHARE, NOBODY, Culprit, CulpritKind
 from rules.wording.late_ranks import late_names
 from rules.wording.words import Headline, Words, a_step, counted, for_python, share
+
+_SENT = regex(r"NIC (?P<adapter>.+) Bytes sent", re.IGNORECASE)
+_PER_SECOND = "B/s"
+_FEW_SAMPLES = 10  # in the time that is asked about: fewer say little about it
+
+
+class Sent(NamedTuple):
+    """What an adapter sent, bytes per second: on average in the time that was asked about, and at most."""
+
+    adapter: str
+    mean: float
+    most: float
+
+
+def busiest_adapter(trace: Trace, within: Intervals, rank: int | None) -> Sent | None:
+    """The adapter of this rank's machine that sent most within these times; None where samples do not tell."""
+    found = [
+        sent
+        for counter in trace.counters
+        if counter.unit == _PER_SECOND
+        and counter.rank in (None, rank)
+        and (name := _SENT.fullmatch(counter.name))
+        and (sent := _sent(name["adapter"], counter.time, counter.value, within))
+    ]
+    return max(found, key=lambda sent: sent.mean, default=None)
+
+
+def _sent(adapter: str, time: I64, value: F64, within: Intervals) -> Sent | None:
+    """A value holds until the next sample, so the last one holds for no time that is known."""
+    held = measure(within, time[:-1], time[1:])
+    if np.count_nonzero(held) < _FEW_SAMPLES or held.sum() < MAJORITY * length(within):
+        return None
+    return Sent(adapter, float(np.average(value[:-1], weights=held)), float(value.max()))
+
 
 BEYOND_THE_OTHERS = 10  # times what the others usually take
 MANY_OTHERS = 4  # collectives that tell what is usual

@@ -18,7 +18,7 @@ from rules.analysis.gpu.inside_window import of_family, of_type, operations
 from rules.analysis.idle.causes import Budget, Cause
 from rules.analysis.names.families import Family
 from rules.findings.base import Category, Finding, Rule, remedy, rule
-from rules.kernels.double_precision import FEWER_UNITS, has_few_units
+from rules.kernels.gpu_peaks import FEWER_UNITS, has_few_units
 from rules.losses.lost_time import between_nodes, event_evidence
 from rules.terms import MAJORITY, NOBODY, Culprit, CulpritKind, Unit, threshold
 from rules.wording.words import Headline, Words, for_native, for_python, listed, ours, share, shortened

@@ -6,7 +6,7 @@ from parsers.model import KernelProfile
 from rules.findings.base import Category, Remedy, Severity, rule
 from rules.kernels.checks.compute import BUSY_PIPE_PERCENT, floating_point, instruction_pipes, pipes
 from rules.kernels.checks.speed_of_light import speed_of_light
-from rules.kernels.double_precision import FEWER_UNITS, has_few_units
+from rules.kernels.gpu_peaks import FEWER_UNITS, has_few_units
 from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of
 
 DOUBLE_SHARE = 0.3

@@ -18,7 +18,7 @@ from rules.analysis.gpu.own_kernels import has_own_name, launched_alone
 from rules.analysis.names.families import Family, classify, is_product_with_a_vector
 from rules.analysis.names.host_language import is_python
 from rules.findings.base import Category, Finding, Rule, rule
-from rules.kernels.tensor_core_rates import has_tensor_cores, tensor_core_rates
+from rules.kernels.gpu_peaks import has_tensor_cores, tensor_core_rates
 from rules.losses.lost_time import event_evidence, kernel_culprit
 from rules.remedies.kernels import LIBRARY_PRODUCT, tensor_cores
 from rules.terms import MIN_SHARE

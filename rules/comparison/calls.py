@@ -13,8 +13,7 @@ from parsers.model.arrays import distinct_values
 from parsers.model.late import dataclass
 from parsers.model.names.kernels import base_name, comparable_name
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.innermost import Innermost
-from rules.analysis.arithmetic.outermost import outermost
+from rules.analysis.arithmetic.innermost import Innermost, outermost
 from rules.analysis.names.families import classify
 from rules.analysis.names.regions import RegionRole, roles_of
 from rules.analysis.steps.steps import Step, launched_operations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.model.arrays import BOOL, I64
+from parsers.model import BOOL, I64
 from parsers.model.late import dataclass
 from rules.comparison.calls import NONE, Calls
 

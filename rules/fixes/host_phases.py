@@ -9,7 +9,9 @@ from parsers.model.arrays import among, distinct_values, per_value
 from parsers.model.events import of_kinds
 from parsers.model.late import dataclass
 from parsers.model.names.calls import WORK_CALLS
-from rules.analysis.arithmetic.intervals import measure, union
+from rules.analysis.arithmetic.intervals import Intervals, measure, union
+from rules.analysis.names.regions import is_collection
+from rules.analysis.stretches.program_frames import library_calls, program_frames
 from rules.fixes.backward import beside_graph_breaks, compiling_ns, entering_broken_graphs, stacks_ns
 from rules.fixes.changes import LEFT_ON_GPU, copies, of_nodes, per_step
 from rules.fixes.copies_in_a_row import copies_in_a_row
@@ -19,8 +21,41 @@ from rules.fixes.reduced_in_turn import own_time, reduced_in_turn
 from rules.fixes.round_trips import round_trips
 from rules.replay.replay import Replay
 from rules.replay.surroundings import Surroundings
-from rules.replay.work_places import place_of_work
 from rules.terms import MAJORITY, Culprit, CulpritKind
+
+
+def place_of_work(
+    replay: Replay, around: Surroundings, node: int, thread: int, stretches: Intervals
+) -> Culprit | None:
+    """What stretches of host work on one thread are, ``node`` being the call behind the longest; None: not known.
+
+    Where the program calls a library for it, that call stands in the program's own function.
+    """
+    analysis = replay.analysis
+    table = analysis.trace.events
+    activity = analysis.threads.activity(thread)
+    longest = (stretches[1] - stretches[0]).argmax()
+    middle = (stretches[0][longest : longest + 1] + stretches[1][longest : longest + 1]) // 2
+    region = int(activity.user_regions.at(middle)[0])
+    named = analysis.trace.name(region) if region >= 0 else ""
+    if named and region != int(activity.inputs.at(middle)[0]) and not is_collection(named):
+        return Culprit(CulpritKind.REGION, named)
+    own = program_frames(analysis, thread).holding(stretches)
+    calls = [
+        frame
+        for frame in library_calls(analysis, thread).holding(stretches)
+        if table.depth[frame] > (table.depth[own[-1]] if own else -1)
+        and stretches[1][-1] - stretches[0][0] >= MAJORITY * (table.end[frame] - table.start[frame])
+    ]
+    frames = [*calls[:1], *own[-1:]]
+    if frames:
+        place = None
+        for frame in reversed(frames):
+            place = Culprit(CulpritKind.FRAME, analysis.trace.name(frame), place)
+        return place
+    name = around.place(node, loading=False)
+    return Culprit(CulpritKind.REGION, name) if name else None
+
 
 LONG_NS = 250_000.0  # host time before a call that no launching explains
 TOO_LONG_FOR_LAUNCHING_NS = 1_000_000.0  # operators that launch nothing for longer calculate on the CPU

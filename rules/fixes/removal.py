@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from parsers.model.arrays import BOOL, F64, I64
+from parsers.model import BOOL, F64, I64
 from parsers.model.late import dataclass
 from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, of_pairs, union
 from rules.analysis.idle.causes import Cause

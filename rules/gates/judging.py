@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from parsers.model.arrays import F64
+from parsers.model import F64
 from parsers.model.late import dataclass
 from parsers.model.units import NS_PER_S, duration, size, three_digits
 from rules.comparison.gate import Decision, Judgement, Outcome

@@ -12,7 +12,7 @@ from parsers.model.arrays import percentile_of, rows_by
 from parsers.model.late import regex
 from parsers.model.names.per_name import named
 from parsers.model.nesting import depths, parents
-from rules.analysis.arithmetic.outermost import outer_first
+from rules.analysis.arithmetic.innermost import outer_first
 from rules.analysis.cpu.cpu_time import MAX_CALL_NS, CpuTime
 from rules.analysis.names.operators import is_autograd_function
 from rules.kernels.operator_roofs import concrete_inputs, is_known, kinds_of_calls, work_of

@@ -10,7 +10,7 @@ from parsers.model.units import percent
 from rules.analysis.arithmetic.intervals import contains, measure
 from rules.analysis.idle.culprits import MAX_NAME_LENGTH
 from rules.analysis.idle.threads import is_users_frame
-from rules.analysis.stretches.library_calls import is_library_call
+from rules.analysis.stretches.program_frames import is_library_call
 from rules.losses.lost_time import IdleTime
 from rules.wording.words import listed, shortened
 

@@ -14,7 +14,7 @@ from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, length, measure, union
-from rules.analysis.arithmetic.rounds import Rounds, rounds_in
+from rules.analysis.arithmetic.rounds import Rounds, rounds_in, uneven_rounds
 from rules.analysis.cpu.cpu_time import CpuTime
 from rules.analysis.cpu.interruptions import LONG_GAP_NS, interrupted_among, medians_of_kinds
 from rules.analysis.idle.threads import READ_BACKS
@@ -33,7 +33,6 @@ from rules.losses.rounds_apart import (
     own_modules,
     take_as_many_as_they_make,
 )
-from rules.losses.uneven_rounds import uneven_rounds
 from rules.terms import MAJORITY
 
 SLICED = "aten::slice"  # what Python calls for one item with x[i : i + 1]

@@ -21,8 +21,7 @@ from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, clip, contains, length, union
 from rules.analysis.cpu.cpu_time import CpuTime, Shares, cpu_time
 from rules.analysis.names.operators import is_autograd_function
-from rules.analysis.stretches.library_calls import library_calls
-from rules.analysis.stretches.program_frames import is_program_frame, program_frames
+from rules.analysis.stretches.program_frames import is_program_frame, library_calls, program_frames
 from rules.findings.base import Category, Evidence, Finding, Need, Rule
 from rules.kernels.operator_roofs import kinds_of_calls, work_of
 from rules.kernels.operator_work import PRODUCTS

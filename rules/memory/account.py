@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from parsers.model.arrays import BOOL, I8, I64
+from parsers.model import BOOL, I8, I64
 from parsers.model.late import dataclass
 from parsers.model.memory import AFTER, BEFORE, Failure, Frame, Memory
 from rules.memory.kinds import KINDS, Kind, kinds_of, own_frames

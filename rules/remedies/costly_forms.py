@@ -76,3 +76,38 @@ ROWS_IN_ORDER = pytorch_remedy(
     code="""rows = table.T.contiguous()                       # once
 x = rows[picked]                                  # instead of table[:, picked].T""",
 )
+
+
+DISTANCES_BY_PRODUCT = pytorch_remedy(
+    "The square of a difference is the sum of both squares less twice the product: one matrix product "
+    "and two short sums, and no tensor of all differences.",
+    "torch.cdist does it in one call, for the 1-norm as well.",
+    code="""squares = x.square().sum(1, keepdim=True) + y.square().sum(1) - 2 * x @ y.T
+# or torch.cdist(x, y), instead of ((x[:, None] - y[None]) ** 2).sum(-1)""",
+)
+
+
+ROWS_BY_INDEX = pytorch_remedy(
+    "Index the matrix: weight[ids], F.embedding(ids, weight) or nn.Embedding. A product with one-hot vectors "
+    "multiplies all of it by zeros, and its gradient does so again.",
+    "A mean or a sum over several ids is nn.EmbeddingBag, and a loss takes ids themselves: F.cross_entropy(scores, "
+    "ids).",
+    code="""rows = F.embedding(ids, weight)   # instead of F.one_hot(ids, len(weight)).float() @ weight""",
+)
+
+
+BUILT_ONCE = remedy(
+    "Build what follows from sizes alone once, where the model is made, and keep it; a new size makes a new one.",
+    for_pytorch(
+        "Keep it in a buffer of the module, so that it moves to the GPU with the model: "
+        "self.register_buffer('positions', table, persistent=False)."
+    ),
+    for_pytorch(
+        "If the sizes change, keep one for each size: functools.cache on a function of sizes and device."
+    ),
+    code=for_pytorch("""class Block(nn.Module):
+    def __init__(self, length):
+        super().__init__()
+        mask = torch.full((length, length), float("-inf")).triu(1)    # once, not in forward
+        self.register_buffer("mask", mask, persistent=False)"""),
+)

@@ -6,7 +6,7 @@ import re
 
 from parsers.model.late import regex
 from rules.analysis.names.regions import is_collection
-from rules.analysis.stretches.library_calls import is_sleep
+from rules.analysis.stretches.program_frames import is_sleep
 from rules.remedies.clocks import LOG_CLOCKS
 from rules.remedies.compiling import COMPILE_ONCE
 from rules.remedies.launching import FUSED_OPTIMIZER

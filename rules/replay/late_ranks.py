@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.model.arrays import BOOL
+from parsers.model import BOOL
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.reasons import MORE_WORK
 from rules.analysis.ranks.recorded import ranks_of

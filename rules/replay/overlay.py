@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
-from parsers.model.arrays import BOOL, F64
+from parsers.model import BOOL, F64
 from parsers.model.late import dataclass
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.model.arrays import F64, I64
+from parsers.model import F64, I64
 from parsers.model.late import dataclass
 from parsers.model.names.calls import Call, calls_of
 from rules.analysis.analysis import Analysis

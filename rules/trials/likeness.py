@@ -7,7 +7,7 @@ from enum import Enum
 
 import numpy as np
 
-from parsers.model.arrays import F64
+from parsers.model import F64
 from parsers.model.late import dataclass
 
 MIN_LOSSES = 2

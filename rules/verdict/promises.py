@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from functools import cache
+
+import resources
+from parsers.model.late import dataclass
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
 from rules.causes import leading
@@ -10,9 +15,29 @@ from rules.findings.base import Category, Finding
 from rules.fixes.plan import Outcome, Plan, Promise
 from rules.fixes.step_time import MIN_RECORDER_SHARE
 from rules.terms import MAJORITY
-from rules.verdict.measured_gains import measured_gains
 from rules.verdict.verdict import first_problem, shows_no_run
 from rules.wording.words import Part, listed, part_of
+
+FILE = "measured_gains.json"
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredGains:
+    """Measured gains of ``programs``: four of five are ``low`` to ``high`` times the predicted ones."""
+
+    programs: int
+    low: float
+    high: float
+
+
+@cache
+def measured_gains() -> dict[str, MeasuredGains]:
+    """By the id of the fix; only of fixes that were measured in enough programs."""
+    told = json.loads(resources.path(FILE).read_text("utf-8"))
+    return {
+        fix: MeasuredGains(int(each["programs"]), each["low"], each["high"]) for fix, each in told.items()
+    }
+
 
 MIN_MISSED = 0.001  # a smaller part is not told exactly: no replay is
 ADDS_LITTLE = 1.02

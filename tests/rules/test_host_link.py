@@ -8,8 +8,8 @@ from parsers.model import CopyKind
 from rules import Finding, diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.gpu.copies import copies_of
+from rules.catalog.copies import link_use
 from rules.kernels.gpu_peaks import LINKS, known_gpus, peaks_of
-from rules.losses.host_link import link_use
 from tests.rules.builder import TinyTrace, steps
 
 

@@ -9,7 +9,7 @@ import pytest
 from parsers.model import KernelProfile
 from rules import diagnose
 from rules.catalog.kernel_atomics import KernelAtomics
-from rules.kernels.versions import faster_version, work_of
+from rules.losses.kernel_findings import faster_version, work_of
 from tests.rules.kernel_profiles import COMPUTE, DRAM, MEMORY, kernel, stall, trace_of
 
 # The cases lie on either side of these.

@@ -11,8 +11,7 @@ from rules.findings.base import Category
 from rules.fixes.base import Proposal, fixes
 from rules.fixes.plan import Promise
 from rules.remedies.remedy import Remedy
-from rules.verdict.measured_gains import measured_gains
-from rules.verdict.promises import usually
+from rules.verdict.promises import measured_gains, usually
 
 ROW = re.compile(r"\| ([a-z-]+) \| (\d+) \| ([\d.]+) to ([\d.]+) \|")
 MIN_PROGRAMS = 5

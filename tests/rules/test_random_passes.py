@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from parsers.model import I64
-from rules.fixes.forms import random_passes
-from rules.fixes.forms.random_passes import MAX_DROPOUTS, MIN_AHEAD
+from rules.fixes.catalog import joined_batches as random_passes
+from rules.fixes.catalog.joined_batches import MAX_DROPOUTS, MIN_AHEAD
 from tests.rules.builder import TinyTrace
 from tests.rules.test_fixes import plan_of_body
 

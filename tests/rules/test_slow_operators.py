@@ -10,9 +10,9 @@ import pytest
 from parsers.model import Trace
 from rules import diagnose
 from rules.analysis.analysis import Analysis
+from rules.catalog.cpu_slow_operators import orders_differ
 from rules.findings.base import Category
 from rules.fixes.plan import make_plan
-from rules.kernels.memory_orders import orders_differ
 from rules.kernels.slow_operators import slow_operators
 from tests.opened import opened
 from tests.rules.builder import TinyTrace, steps

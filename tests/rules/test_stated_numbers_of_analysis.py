@@ -15,13 +15,13 @@ from rules.analysis.beside.gpu_metrics import KernelUse, Limit
 from rules.analysis.cpu.sampled_stacks import OwnFrame
 from rules.analysis.gpu.copies import Copies
 from rules.analysis.idle.threads import UserFrames
-from rules.analysis.ranks.adapters import _sent
 from rules.analysis.ranks.collectives import measured_bus_bandwidth
 from rules.analysis.ranks.stages import mostly_passes_on
 from rules.analysis.steps.first_use import slow_first_calls
 from rules.analysis.steps.marks import cycles_of_loops
+from rules.catalog.copies import LinkUse, link_use
+from rules.catalog.exposed_communication import _sent
 from rules.kernels import slow_operators as slow_ones
-from rules.losses.host_link import LinkUse, link_use
 from rules.losses.lost_time import extent
 from rules.losses.plan_building import plan_building
 from rules.memory import relief

@@ -19,9 +19,9 @@ from rules.comparison.kernel_rows import Match
 from rules.comparison.kernels import Row
 from rules.comparison.same_work import _as_often, _precision
 from rules.comparison.scaling import scaling
-from rules.fixes.loops.alike import make_the_same_calls
+from rules.fixes.loops.pieces import make_the_same_calls
 from rules.fixes.plan import margin
-from rules.kernels.versions import faster_version
+from rules.losses.kernel_findings import faster_version
 from rules.memory import room
 from rules.memory.summary import growth, step_ends
 from rules.summaries.balance import imbalance_of

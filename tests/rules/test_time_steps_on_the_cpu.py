@@ -7,9 +7,9 @@ import pytest
 from parsers.model import Trace
 from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.cpu_time import cpu_time
+from rules.catalog.cpu_many_operators import time_steps
 from rules.losses import cpu_loops
 from rules.losses.cpu_loops import ItemLoops
-from rules.losses.time_steps import time_steps
 from tests.rules.builder import TinyTrace, steps
 
 ROUNDS = 32

@@ -7,7 +7,7 @@ import pytest
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
-from rules.analysis.stretches.library_calls import is_sleep
+from rules.analysis.stretches.program_frames import is_sleep
 from rules.fixes.base import Proposal
 from rules.fixes.plan import Plan, make_plan
 from rules.losses.lost_time import IdleTime

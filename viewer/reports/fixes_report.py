@@ -12,13 +12,13 @@ from parsers.model.units import duration
 from rules import Diagnosis, Finding
 from rules.analysis.analysis import Analysis
 from rules.fixes.plan import Outcome, Plan, Promise, plan_of
-from rules.verdict.measured_gains import measured_gains
 from rules.verdict.promises import (
     ADDS_LITTLE,
     about_replay,
     depends_on,
     factor,
     held_back,
+    measured_gains,
     no_fix_known,
     removed,
     together,

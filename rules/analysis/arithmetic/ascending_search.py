@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.model.arrays import I64
+from parsers.model import I64
 
 
 def last_not_after(column: I64, times: I64) -> I64:

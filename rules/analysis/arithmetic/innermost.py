@@ -1,4 +1,4 @@
-"""Which of a thread's nested events is the innermost one at a moment."""
+"""Which of a thread's nested events is the innermost one at a moment, and which lie inside no other."""
 
 from __future__ import annotations
 
@@ -96,3 +96,16 @@ def outermost_first(start: I64, end: I64) -> I64:
     order = np.argsort(start, kind="stable")
     again = (np.diff(start[order]) == 0) & (np.diff(end[order]) > 0)
     return np.lexsort((-end, start)) if again.any() else order
+
+
+def outermost(trace: Trace, events: I64) -> I64:
+    """Those of the events of one thread that lie inside no other of them, by start."""
+    events = outer_first(trace, events)
+    start, end = trace.events.spans(events)
+    reach = np.maximum.accumulate(end)
+    return np.asarray(events[start >= np.append(start[:1], reach[:-1])])
+
+
+def outer_first(trace: Trace, events: I64) -> I64:
+    """Events by start, one before those that lie inside of it."""
+    return np.asarray(events[outermost_first(*trace.events.spans(events))])

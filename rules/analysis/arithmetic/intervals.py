@@ -8,8 +8,8 @@ from typing import overload
 
 import numpy as np
 
-from parsers.model import F64, I64, Trace
-from parsers.model.arrays import BOOL, merged, stable_order
+from parsers.model import BOOL, F64, I64, Trace
+from parsers.model.arrays import merged, stable_order
 from rules.analysis.arithmetic.ascending_search import last_not_after
 
 

@@ -14,7 +14,7 @@ from parsers.model.events import of_kinds
 from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.innermost import Innermost
+from rules.analysis.arithmetic.innermost import Innermost, outermost
 from rules.analysis.arithmetic.intervals import (
     Intervals,
     clip,
@@ -26,7 +26,6 @@ from rules.analysis.arithmetic.intervals import (
     subtract,
     union,
 )
-from rules.analysis.arithmetic.outermost import outermost
 from rules.analysis.cpu.interruptions import (
     LONG_GAP_NS,
     holds_rare_calls,

@@ -7,8 +7,8 @@ from enum import IntEnum
 
 import numpy as np
 
-from parsers.model import BOOL, EventKind, Trace, derived_by
-from parsers.model.arrays import I32, I64, U8, among
+from parsers.model import BOOL, I32, I64, U8, EventKind, Trace, derived_by
+from parsers.model.arrays import among
 from parsers.model.events import of_kinds
 from parsers.model.late import dataclass
 from parsers.model.names.per_name import distinct

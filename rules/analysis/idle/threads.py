@@ -16,9 +16,8 @@ from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.per_name import named
 from parsers.model.names.steps import engine_step
 from rules.analysis.arithmetic.ascending_search import last_not_after
-from rules.analysis.arithmetic.innermost import Innermost
+from rules.analysis.arithmetic.innermost import Innermost, outermost
 from rules.analysis.arithmetic.intervals import Intervals, durations, measure, union
-from rules.analysis.arithmetic.outermost import outermost
 from rules.analysis.names.regions import RegionRole, is_loader, roles_of
 from rules.terms import NEARLY_ALL
 

@@ -10,7 +10,7 @@ from parsers.model import BOOL, I64, EventKind, Trace, derived
 from parsers.model.arrays import distinct_values, rows_by
 from parsers.model.late import dataclass
 from parsers.model.names.per_name import distinct
-from rules.analysis.arithmetic.outermost import outermost
+from rules.analysis.arithmetic.innermost import outermost
 from rules.analysis.names.serving_steps import StepKind, StepName, plain_step, sglang_step, vllm_step
 from rules.analysis.steps.steps import launched_operations
 from rules.terms import MAJORITY

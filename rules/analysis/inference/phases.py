@@ -6,7 +6,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from parsers.model.arrays import F64, I64
+from parsers.model import F64, I64
 from parsers.model.late import dataclass
 from rules.analysis.arithmetic.intervals import measure, union
 from rules.analysis.inference.engine_steps import EngineSteps

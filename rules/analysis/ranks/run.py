@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from parsers.model import BOOL, F64, I64, ProcessGroup, Progress
-from parsers.model.arrays import U8, distinct_values
+from parsers.model import BOOL, F64, I64, U8, ProcessGroup, Progress
+from parsers.model.arrays import distinct_values
 from parsers.model.late import dataclass
 from rules.analysis.arithmetic.intervals import Intervals
 from rules.analysis.idle.causes import Cause, DeviceTime

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from parsers.model import GPU_WORK, I64, EventKind, Trace, derived
-from parsers.model.arrays import BOOL, F64, I32, Array, among, distinct_values, median_of, merged
+from parsers.model import BOOL, F64, GPU_WORK, I32, I64, EventKind, Trace, derived
+from parsers.model.arrays import Array, among, distinct_values, median_of, merged
 from parsers.model.events import of_kinds
 from parsers.model.late import dataclass
 from parsers.model.names.calls import WORK_CALLS, calls_of, runs_a_kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.model.arrays import F64
+from parsers.model import F64
 
 MIN_STEPS = 5  # fewer are in order by chance
 SHORTER = 0.95  # of the longest step so far, that a step may be by chance

@@ -1,7 +1,8 @@
-"""Functions of the backward pass that run again: several losses are sent back through the same graph."""
+"""Functions of the backward pass that run again for several losses, and forward passes for each update."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 
 import numpy as np
@@ -12,6 +13,7 @@ from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import holding
+from rules.analysis.arithmetic.intervals import union
 from rules.analysis.names.operators import is_autograd_function
 from rules.analysis.names.regions import is_optimizer_step
 
@@ -99,3 +101,17 @@ def _graph_nodes(trace: Trace, functions: I64, sequence: I64) -> I64:
         step[rank == each] = np.searchsorted(of_rank, table.start[functions[rank == each]])
     _, found = np.unique(np.stack((rank, step, thread, sequence, name)), axis=1, return_inverse=True)
     return np.asarray(found.reshape(-1))
+
+
+def passes_of_an_update(trace: Trace, *forward: str) -> int:
+    """How many forward passes come to one update, by ranges whose names begin so; 1 where nothing tells."""
+    updates = _count(trace, is_optimizer_step)
+    return round(_count(trace, lambda name: name.startswith(forward)) / updates) if updates else 1
+
+
+def _count(trace: Trace, wanted: Callable[[str], bool]) -> int:
+    """How many ranges there are; those inside of one another, and those that touch, count once."""
+    ranges = trace.events.of_kind(EventKind.REGION)
+    mine = ranges[named(trace, ranges, wanted)]
+    lanes = trace.events.lane[mine]
+    return sum(len(union(*trace.events.spans(mine[lanes == lane]))[0]) for lane in distinct_values(lanes))

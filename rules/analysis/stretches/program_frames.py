@@ -1,4 +1,4 @@
-"""Which Python frames are of the program itself: not of Python, PyTorch, or a library that is installed."""
+"""Which Python frames are of the program itself, not of a library, and what libraries offer to it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,34 @@ from parsers.model.late import regex
 from parsers.model.names.source_files import frame_parts, is_own_frame
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.threads import UserFrames, is_users_frame
+
+_MACHINERY = regex(r"^torch[/\\](nn[/\\]modules|_dynamo|_inductor|_functorch|fx)[/\\]")
+_SLEEPS = regex(r"<built-in (function|method) sleep( of .*)?>$|asyncio[/\\]tasks\.py\(\d+\): sleep$")
+_WRAPPERS = frozenset({"wrapper", "wrapped", "inner", "decorate_context"})
+
+
+def is_sleep(name: str) -> bool:
+    """Whether a frame only lets time pass."""
+    return _SLEEPS.match(name) is not None
+
+
+def is_library_call(name: str) -> bool:
+    """Whether a frame is a library's function for its callers, and does not only call the program's own for them."""
+    function, _, line = frame_parts(name)
+    return is_sleep(name) or (
+        line > 0
+        and not function.startswith(("_", "<"))
+        and function not in _WRAPPERS
+        and not _MACHINERY.match(name)
+        and not is_program_frame(name)
+    )
+
+
+@derived_by
+def library_calls(analysis: Analysis, thread: int) -> UserFrames:
+    """Such frames of one thread."""
+    return UserFrames.of(analysis.threads, thread, is_library_call)
+
 
 FRAMES = (EventKind.PYTHON, EventKind.SAMPLED_FRAME)
 # Profilers cut paths at the folder of installed packages, so that these look like folders of the program

@@ -21,11 +21,16 @@ from rules.fixes.changes import durations_times, less_host_time, share_of, times
 from rules.fixes.forms.unread_rows import unread_rows
 from rules.fixes.forms.written import called_in_order, costly_calls, operations_of
 from rules.kernels.launched_elements import summed_differences
-from rules.kernels.one_hot_products import LEFT, MAX_LEFT, MIN_LEFT, one_hot_products
-from rules.kernels.pair_distances import MIN_DIMENSIONS, pair_distances
-from rules.remedies.distances import DISTANCES_BY_PRODUCT
+from rules.kernels.pair_distances import (
+    LEFT,
+    MAX_LEFT,
+    MIN_DIMENSIONS,
+    MIN_LEFT,
+    one_hot_products,
+    pair_distances,
+)
+from rules.remedies.costly_forms import DISTANCES_BY_PRODUCT, ROWS_BY_INDEX
 from rules.remedies.gathering import PICK_WITHOUT_SORTING
-from rules.remedies.look_ups import ROWS_BY_INDEX
 from rules.remedies.remedy import pytorch_remedy
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of

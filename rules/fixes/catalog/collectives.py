@@ -12,7 +12,7 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.collectives import collective_columns
 from rules.analysis.ranks.stages import stages_of
-from rules.analysis.stretches.passes import passes_of_an_update
+from rules.analysis.stretches.backward_again import passes_of_an_update
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import (

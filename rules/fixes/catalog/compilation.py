@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from parsers.model import EventKind
-from parsers.model.arrays import BOOL, F64, distinct_values, median_of
+from parsers.model import BOOL, F64, EventKind
+from parsers.model.arrays import distinct_values, median_of
 from parsers.model.events import of_kinds
 from parsers.model.names.calls import Call
 from parsers.model.names.per_name import named

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from parsers.model import EventKind
-from parsers.model.arrays import BOOL, F64, distinct_values, median_of
+from parsers.model import BOOL, F64, EventKind
+from parsers.model.arrays import distinct_values, median_of
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.collectives import collective_columns

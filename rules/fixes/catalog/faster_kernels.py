@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from parsers.model.arrays import BOOL, median_of
+from parsers.model import BOOL, I64, Attribute, derived
+from parsers.model.arrays import in_both, median_of, per_value
 from parsers.model.events import of_kinds
 from parsers.model.late import regex
 from parsers.model.names.per_name import named
@@ -15,6 +16,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.gpu.memory_bound import memory_bound
 from rules.analysis.names.families import Family
 from rules.findings.category import Category
+from rules.fixes.backward import autograd_functions
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix
 from rules.fixes.changes import (
     durations_times,
@@ -27,9 +29,9 @@ from rules.fixes.changes import (
     without_calls,
     without_waiting,
 )
-from rules.fixes.forms.image_layout import turned_images
 from rules.fixes.forms.tried_algorithms import tried_algorithms
 from rules.kernels.operator_roofs import MEMORY_ROOF
+from rules.kernels.recorded_shapes import inputs_in
 from rules.kernels.slow_operators import NORMAL_SHARE, slow_operators
 from rules.remedies.costly_forms import ROUND_LENGTHS
 from rules.remedies.kernels import (
@@ -40,8 +42,50 @@ from rules.remedies.kernels import (
     faster_operator,
 )
 from rules.replay.overlay import Overlay
-from rules.replay.replay import Replay
+from rules.replay.replay import Replay, replay_of
+from rules.replay.surroundings import surroundings_of
 from rules.wording.words import shortened
+
+IMAGES = (4, 5)  # dimensions of a batch of pictures, or of volumes
+_CONVOLUTIONS = regex(r"aten::(_?convolution|conv[23]d|conv_transpose[23]d|convolution_backward)$")
+
+
+@derived
+def turned_images(analysis: Analysis) -> BOOL:
+    """The host nodes that launch copies of images, which convolutions make to have them in their own order.
+
+    One inside a convolution alone may be of a part of the channels. So images of the same sides must also be copied
+    outside of one, in the forward pass: for a layer of another order, or by a call of contiguous(). Those count, and
+    all that convolutions copy in that program.
+    """
+    around = surroundings_of(analysis)
+    copy = around.around("aten::copy_".__eq__)
+    ordered = (copy >= 0) & around.inside("aten::contiguous".__eq__)
+    nodes = np.flatnonzero(ordered)
+    found = np.zeros(len(replay_of(analysis).host), bool)
+    if not len(nodes):
+        return found
+    sides = _sides(analysis, copy[nodes])
+    convolves = around.inside(_CONVOLUTIONS.match)[nodes]
+    forward = (autograd_functions(analysis) < 0)[nodes]
+    known = sides >= 0
+    turned = in_both(sides[known & forward & convolves], sides[known & forward & ~convolves])
+    if len(turned):
+        found[nodes[known & convolves | forward & np.isin(sides, turned)]] = True
+    return found
+
+
+def _sides(analysis: Analysis, copies: I64) -> I64:
+    """A number for each copy: the same for images of the same sides in any order; -1 for what is no image."""
+    trace = analysis.trace
+    seen: dict[tuple[int, ...], int] = {}
+
+    def number(dims: int) -> int:
+        shape: list[int] = next(iter(inputs_in(trace.strings[dims])), []) if dims >= 0 else []
+        return seen.setdefault(tuple(sorted(shape)), len(seen)) if len(shape) in IMAGES else -1
+
+    return np.asarray(per_value(trace.attribute(Attribute.INPUT_DIMS, copies, -1), number))
+
 
 MIN_UNALIGNED = 0.03  # of the GPU's time
 # Unaligned loads move 2 or 4 bytes for each instruction instead of 16, and libraries have their newest kernels for

@@ -30,10 +30,10 @@ from rules.fixes.changes import (
     without_waiting,
 )
 from rules.fixes.forms.written import calls_of
-from rules.fixes.loops.carried import carry_through_the_cpu
 from rules.fixes.loops.filled import filled, joined
 from rules.fixes.loops.item_loops import (
     by_stretch,
+    carry_through_the_cpu,
     item_loops,
     later_rounds,
     missing_rounds,

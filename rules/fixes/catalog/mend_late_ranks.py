@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from parsers.model import CopyKind
-from parsers.model.arrays import BOOL, F64, median_of
+from parsers.model import BOOL, F64, CopyKind
+from parsers.model.arrays import median_of
 from parsers.model.late import dataclass
 from parsers.model.names.calls import WORK_CALLS
 from parsers.model.units import percent

@@ -14,7 +14,7 @@ from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import durations_times
 from rules.fixes.forms.written import called_in_order, calls_of, costly_calls
-from rules.kernels.fitting_shapes import Shapes, fitting
+from rules.kernels.recorded_shapes import Shapes, fitting
 from rules.remedies.remedy import pytorch_remedy
 from rules.replay.replay import Replay
 

@@ -4,15 +4,177 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
+from parsers.model import I64, Attribute, EventKind, Trace
+from parsers.model.arrays import distinct_values
+from parsers.model.late import regex
+from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
+from rules.analysis.names.regions import is_optimizer_step
 from rules.findings.category import Category
+from rules.fixes.backward import autograd_functions
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import unchanged, without_calls
-from rules.fixes.forms.same_results import evaluated_twice, unchanged_passes
-from rules.fixes.forms.written import costly_calls
-from rules.remedies.same_results import EVALUATE_ONCE, KEEP_RESULT
+from rules.fixes.forms.written import called_in_order, costly_calls
+from rules.kernels.recorded_shapes import Shape, inputs_of_event, tensors_in
+from rules.remedies.remedy import remedy
+from rules.replay.origins import called_operators
 from rules.replay.replay import Replay
+from rules.wording.words import for_pytorch
+
+_LAYER = regex(r"aten::(conv[123]d|linear)$")
+# what hands on something new, or a part of something
+_TAKES = regex(
+    r"aten::(slice|select|narrow|index\w*|unbind|split\w*|chunk|gather|copy_|to|_to_copy|rand\w*|normal_|uniform_"
+    r"|bernoulli_?|multinomial|embedding)$"
+)
+
+
+def unchanged_passes(analysis: Analysis, replay: Replay) -> I64:
+    """The operators of passes through layers of which nothing is trained, and through which no gradient flows.
+
+    The optimizer updates none of the program's weights, but what is put in, such as a picture. The passes begin with a
+    layer, and take nothing new. Shapes must be recorded.
+    """
+    found = [np.empty(0, np.int64)]
+    updated = _updated(analysis)
+    if not updated:
+        return found[0]
+    trace, function, calls = analysis.trace, autograd_functions(analysis), called_operators(analysis)
+    launching = np.zeros(len(function), bool)
+    launching[replay.device.launch] = True
+    differentiated = distinct_values(calls[launching & (function >= 0)])
+    works = distinct_values(calls[launching & (function < 0)])
+    for called in called_in_order(analysis):
+        layers = named(trace, called, _LAYER.match)
+        if any(_weights(trace, each) in updated for each in _one_of_each(trace, called[layers])):
+            return found[0]
+        mine = called[np.isin(called, works)]  # views belong to what reads them
+        layers, flows = named(trace, mine, _LAYER.match), np.isin(mine, differentiated)
+        takes = named(trace, called, _TAKES.match)
+        edges = np.flatnonzero(np.diff(flows)) + 1
+        for begin, end in zip([0, *edges.tolist()], [*edges.tolist(), len(mine)], strict=True):
+            if begin == end or flows[begin] or not layers[begin:end].any():
+                continue
+            begin += int(np.flatnonzero(layers[begin:end])[0])
+            first, last = np.searchsorted(called, (mine[begin], mine[end - 1]))
+            if not takes[first : last + 1].any():
+                found.append(mine[begin:end])
+    return np.concatenate(found)
+
+
+def _updated(analysis: Analysis) -> set[Shape]:
+    """The shapes of what optimizers' steps are handed; none where there are none."""
+    trace, table = analysis.trace, analysis.trace.events
+    regions, operators = table.of_kind(EventKind.REGION), table.of_kind(EventKind.CPU_OP)
+    steps = table.by_start(regions[named(trace, regions, is_optimizer_step)])
+    if not len(steps) or Attribute.INPUT_DIMS not in trace.attributes:
+        return set()
+    around = np.searchsorted(table.start[steps], table.start[operators], side="right") - 1
+    inside = (around >= 0) & (table.end[operators] <= table.end[steps[around]])
+    dims = distinct_values(trace.attribute(Attribute.INPUT_DIMS, operators[inside], -1))
+    return {shape for each in dims[dims >= 0].tolist() for shape in tensors_in(trace.strings[each]) if shape}
+
+
+def _one_of_each(trace: Trace, operators: I64) -> list[int]:
+    """An operator of each set of shapes."""
+    _, first = np.unique(trace.attribute(Attribute.INPUT_DIMS, operators, -1), return_index=True)
+    return [int(each) for each in operators[first]]
+
+
+def _weights(trace: Trace, layer: int) -> Shape:
+    inputs = inputs_of_event(trace, layer)
+    return tuple(inputs[1]) if len(inputs) > 1 else ()
+
+
+MIN_PAIRS = 2  # of evaluations in a row
+_PRODUCT = regex(r"aten::(mm|matmul|linear|bmm|addmm|conv[123]d|cdist)$")
+_MOVES = (("aten::mul", "aten::add"), ("aten::mul", "aten::sub"), ("aten::add_",), ("aten::addcmul_",))
+_ADDS = frozenset({"aten::add", "aten::sub", "aten::add_", "aten::sub_", "aten::addcmul_"})
+
+
+def evaluated_twice(analysis: Analysis, replay: Replay) -> I64:
+    """The operators that evaluate for the second time what was not moved in between, as half steps do at both ends.
+
+    The same operators with the same shapes run again and again, and something is added to at the end of each; behind
+    every second one a multiple of one tensor is added to another besides. What is evaluated depends on the latter.
+    """
+    trace, found = analysis.trace, [np.empty(0, np.int64)]
+    if Attribute.INPUT_DIMS not in trace.attributes or (autograd_functions(analysis) >= 0).any():
+        return found[0]
+    took = np.bincount(
+        called_operators(analysis)[replay.device.launch] + 1,
+        replay.device.duration,
+        minlength=len(trace.events) + 1,
+    )
+    for called in called_in_order(analysis):
+        dims = trace.attribute(Attribute.INPUT_DIMS, called, -1)
+        _, key = np.unique(
+            trace.events.name[called].astype(np.int64) * (len(trace.strings) + 1) + dims, return_inverse=True
+        )
+        products = named(trace, called, _PRODUCT.match)
+        if not products.any():
+            continue
+        costs = np.bincount(key, took[called + 1] * products)
+        places = np.flatnonzero(key == int(costs.argmax()))
+        found += [called[begin:end] for begin, end in _second_ones(trace, called, key.reshape(-1), places)]
+    return np.concatenate(found)
+
+
+def _second_ones(trace: Trace, called: I64, key: I64, places: I64) -> list[tuple[int, int]]:
+    """Where evaluations begin and end that follow one without a move."""
+    found: list[tuple[int, int]] = []
+    run: list[tuple[int, int]] = []
+    at = 0
+    while at + 2 < len(places):
+        one, two, three = places[at : at + 3].tolist()
+        if _moves_behind(trace, called, key, one, two, three):
+            run.append((two, three))
+            at += 2
+            continue
+        found += run if len(run) >= MIN_PAIRS else []
+        run, at = [], at + 1
+    return found + (run if len(run) >= MIN_PAIRS else [])
+
+
+def _moves_behind(trace: Trace, called: I64, key: I64, one: int, two: int, three: int) -> bool:
+    """Whether what follows the second place is what follows the first one, and a move behind its last addition."""
+    short, long = key[one:two], key[two:three]
+    more = len(long) - len(short)
+    if not 0 < more <= max(map(len, _MOVES)):
+        return False
+    same = int(np.append(short != long[: len(short)], True).argmax())
+    rest = len(short) - same
+    if rest and (short[same:] != long[len(long) - rest :]).any():
+        return False
+    # the move may look like what comes before it: then it is the last one of these
+    names = [trace.name(int(each)) for each in called[two + same - 1 : two + same + more]]
+    return names[0] in _ADDS and tuple(names[1:]) in _MOVES
+
+
+KEEP_RESULT = remedy(
+    "Run the network once for what does not change, before the loop, and keep what it returns.",
+    for_pytorch("Do that under torch.no_grad(), so that nothing else is kept."),
+    code=for_pytorch("""with torch.no_grad():
+    wanted = features(style)                  # once
+for _ in range(steps):
+    loss = loss_of(features(picture), wanted)"""),
+)
+
+EVALUATE_ONCE = remedy(
+    "Keep the gradient (the force) from the end of a step for the beginning of the next: the place has not moved in "
+    "between.",
+    "Between two whole steps, both half kicks are then one, with twice the factor.",
+    code=for_pytorch("""force = gradient(place)
+for _ in range(steps):
+    speed = speed + 0.5 * dt * force
+    place = place + dt * speed
+    force = gradient(place)                   # once for each place
+    speed = speed + 0.5 * dt * force"""),
+)
+
 
 _AGAIN = (Category.RECOMPUTATION, Category.GPU_BOUND)
 

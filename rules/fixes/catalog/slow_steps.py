@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from parsers.model import BOOL, derived
-from parsers.model.arrays import F64, distinct_values, median_of
+from parsers.model import BOOL, F64, derived
+from parsers.model.arrays import distinct_values, median_of
 from parsers.model.events import of_kinds
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis

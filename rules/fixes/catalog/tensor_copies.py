@@ -19,11 +19,10 @@ from rules.fixes.changes import MIN_NS, copies, durations_times, less_host_time,
 from rules.fixes.forms.shared_heads import shared_heads
 from rules.fixes.forms.shifted_spectra import shifted_spectra
 from rules.fixes.forms.written import called_in_order, calls_of, costly_calls
-from rules.kernels.fitting_shapes import Shapes, elements, fitting
-from rules.kernels.recorded_shapes import Shape, tensors_in
+from rules.kernels.recorded_shapes import Shape, Shapes, elements, fitting, tensors_in
 from rules.losses.built_constants import MAX_LENGTH, Built, built
 from rules.losses.cpu_work import MIN_STEPS
-from rules.remedies.constants import BUILT_ONCE
+from rules.remedies.costly_forms import BUILT_ONCE
 from rules.remedies.remedy import pytorch_remedy
 from rules.replay.chance import time_within
 from rules.replay.replay import Replay

@@ -27,8 +27,7 @@ from rules.fixes.changes import durations_times, less_host_time, share_of, toget
 from rules.fixes.forms.graph_passes import computed_again_in_graphs
 from rules.fixes.forms.others_gradients import others_gradients
 from rules.fixes.loops.filled import filled, joined
-from rules.kernels.fitting_shapes import elements
-from rules.kernels.recorded_shapes import Shape, inputs_of_event, inputs_of_events
+from rules.kernels.recorded_shapes import Shape, elements, inputs_of_event, inputs_of_events
 from rules.memory.room import is_nearly_full
 from rules.remedies.gradients import (
     GRADIENTS_AT_ONCE,

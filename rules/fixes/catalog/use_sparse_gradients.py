@@ -14,8 +14,7 @@ from rules.analysis.names.regions import is_optimizer_step
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import durations_times, host_time_times, together, without_operations
-from rules.kernels.fitting_shapes import Shapes, elements, fitting
-from rules.kernels.recorded_shapes import inputs_of_event
+from rules.kernels.recorded_shapes import Shapes, elements, fitting, inputs_of_event
 from rules.remedies.gradients import SPARSE_GRADIENTS
 from rules.replay.origins import called_operators
 from rules.replay.replay import Replay

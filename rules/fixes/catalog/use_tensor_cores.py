@@ -14,7 +14,7 @@ from rules.analysis.recording.training import is_training
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import faster, together, total
-from rules.kernels.tensor_core_rates import has_tensor_cores, tensor_core_rates
+from rules.kernels.gpu_peaks import has_tensor_cores, tensor_core_rates
 from rules.remedies.kernels import tensor_cores
 from rules.replay.replay import Replay
 from rules.terms import NEARLY_ALL

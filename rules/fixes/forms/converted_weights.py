@@ -10,8 +10,7 @@ from parsers.model import BOOL, I64, Attribute, EventKind, Trace
 from parsers.model.arrays import per_value
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.innermost import Innermost
-from rules.analysis.arithmetic.outermost import outermost
+from rules.analysis.arithmetic.innermost import Innermost, outermost
 from rules.kernels.recorded_shapes import inputs_in
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of

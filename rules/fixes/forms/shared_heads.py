@@ -9,7 +9,7 @@ from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.fixes.forms.written import called_in_order
-from rules.kernels.fitting_shapes import Shapes, elements, fitting
+from rules.kernels.recorded_shapes import Shapes, elements, fitting
 
 FAR = 16  # operators between the copy and the attention: turning and scaling it, and a softmax before the values
 FEW_QUERIES = 16  # for a head: attention then does little but read keys and values

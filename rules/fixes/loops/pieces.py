@@ -4,19 +4,50 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, EventKind, derived_by
 from parsers.model.arrays import distinct_values, median_of, per_value
+from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.host_language import is_python
 from rules.fixes.backward import autograd_functions
-from rules.fixes.loops.alike import Rounds, make_the_same_calls
 from rules.replay.loops import kinds_of_calls
 from rules.replay.replay import Replay
+from rules.terms import NEARLY_ALL
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rounds:
+    """Where the rounds of a step begin (host nodes), and where the last of them ends (exclusive)."""
+
+    starts: I64
+    end: int
+
+
+def number_of(steps: Sequence[Rounds]) -> str:
+    """How many rounds the steps have: "8", or "up to 8"."""
+    fewest, most = min(len(each.starts) for each in steps), max(len(each.starts) for each in steps)
+    return f"{most}" if fewest == most else f"up to {most}"
+
+
+def make_the_same_calls(kinds: I64, starts: I64, ends: I64, first: Sequence[float] = ()) -> bool:
+    """Whether calls of the same kinds are made between each of these starts and its end (exclusive).
+
+    ``first``: how much of the calls of the first rounds and the usual one of the others have to be the same.
+    """
+    calls = [np.bincount(kinds[start:end] - kinds.min()) for start, end in zip(starts, ends, strict=True)]
+    width = max(map(len, calls))
+    counts = np.array([np.pad(each, (0, width - len(each))) for each in calls])
+    usual = median_of(counts[min(len(first), len(counts) - 1) :], axis=0)
+    same = np.minimum(counts, usual).sum(axis=1)
+    least = np.full(len(counts), NEARLY_ALL)
+    least[: len(first)] = first
+    return not bool((same < least * np.maximum(counts.sum(axis=1), usual.sum())).any())
+
 
 MIN_PIECES = 4  # in a step: fewer are two views or three scales, and hardly worth the memory
 MIN_CALLS = 16  # of a pass: shorter ones are a layer that is given parts
