@@ -7,7 +7,6 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model.units import duration, percent
-from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, length
 from rules.analysis.cpu.cpu_time import CpuTime
 from rules.analysis.cpu.interruptions import LONG_GAP_NS, MANY_TIMES, MAX_INTERRUPTION_NS
@@ -64,26 +63,26 @@ When it is wrong
     If the thread waits for something that was not recorded, such as a network.
 """
 
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
         if min(time.outside_ns, time.outside_seen_ns * MIN_SHARE / MIN_SEEN) < MIN_SHARE * time.step_ns:
             return
-        pauses, usual = rare_pauses(analysis, time, time.outside)
+        pauses, usual = rare_pauses(time, time.outside)
         rare_ns = time.without_recorder(pauses)
         usual_ns = time.outside_ns - rare_ns
         if rare_ns < MIN_SHARE * time.step_ns:
-            yield self._told(analysis, time, time.outside, time.outside_ns)
+            yield self._told(time, time.outside, time.outside_ns)
             return
-        yield self._told(analysis, time, pauses, rare_ns)
+        yield self._told(time, pauses, rare_ns)
         if usual_ns >= MIN_SHARE * time.step_ns:
-            yield self._told(analysis, time, usual, usual_ns)
+            yield self._told(time, usual, usual_ns)
 
-    def _told(self, analysis: Analysis, time: CpuTime, within: Intervals, ns: int) -> Finding:
+    def _told(self, time: CpuTime, within: Intervals, ns: int) -> Finding:
         steps, whole = time.steps, length(within)
-        few, of = few_of_steps(analysis, time, within)
-        lines = own_lines(analysis, time, within)
-        told = named_shares(analysis.trace, lines, whole)
+        few, of = few_of_steps(time, within)
+        lines = own_lines(time, within)
+        told = named_shares(time.trace, lines, whole)
         sleeps = _slept_ns(time, within) >= MAJORITY * whole
-        call = _mostly_called(analysis, time, within)
+        call = _mostly_called(time, within)
         mostly = "sleeping" if sleeps else function_of(call)
         advice = WAIT_FOR_WORK if sleeps else by_name(Culprit(CulpritKind.FRAME, call))
         in_all = " in all" if few > 1 else ""
@@ -95,7 +94,6 @@ When it is wrong
         )
         average = " on average" if few else ""
         return self.lost(
-            analysis,
             time,
             ns,
             "Code outside PyTorch's operators" + (f", mostly {mostly}" if mostly else ""),
@@ -103,14 +101,14 @@ When it is wrong
             account=f"{where}: the thread is in Python or in a library."
             + _where(time, within)
             + (f" In the program's own code it is in {told}." if told else "")
-            + libraries(analysis, time, within)
+            + libraries(time, within)
             + f" Without this code a step would take {duration((time.step_ns - ns) / steps)}{average}.",
             remedy=advice or (RARER_IN_SLOW_STEPS if few else OUTSIDE_OPERATORS),
             culprit=culprit_of(
-                analysis, lines, Culprit(CulpritKind.OUTSIDE, "Python code outside any operator")
+                time.trace, lines, Culprit(CulpritKind.OUTSIDE, "Python code outside any operator")
             ),
             evidence=longest_of(time, within, "no operator runs"),
-            unknown=unknown_lines(analysis.trace, "this is"),
+            unknown=unknown_lines(time.trace, "this is"),
         )
 
 
@@ -120,11 +118,11 @@ def _slept_ns(time: CpuTime, within: Intervals) -> int:
     return sum(ns for event, ns in shares if is_sleep(time.trace.name(event)))
 
 
-def _mostly_called(analysis: Analysis, time: CpuTime, within: Intervals) -> str:
+def _mostly_called(time: CpuTime, within: Intervals) -> str:
     """The frame of the library's function that the program calls for most of this time; "" where there is none."""
-    for event, ns in called_libraries(analysis, time, within)[:1]:
+    for event, ns in called_libraries(time, within)[:1]:
         if ns >= MAJORITY * length(within):
-            return analysis.trace.name(event)
+            return time.trace.name(event)
     return ""
 
 
@@ -176,8 +174,8 @@ When it is wrong
     If the operators are so small that they run on one thread anyway, nothing is saved.
 """
 
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
-        capture = analysis.trace.capture
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
+        capture = time.trace.capture
         if capture.cores is None or capture.threads is None:
             return
         cores, threads = capture.cores, capture.threads
@@ -187,7 +185,6 @@ When it is wrong
             return
         longest = [event for event, _ in time.shares(time.activity.operators, time.computing)][:MAX_NAMED]
         yield self.lost(
-            analysis,
             time,
             ceiling,
             f"{threads:,} threads share {number_of_cores(cores)}",
@@ -199,7 +196,7 @@ When it is wrong
             ),
             remedy=as_many_threads(cores),
             culprit=reason("more threads than cores"),
-            evidence=evidence_of(analysis.trace, np.array(longest, np.int64)),
+            evidence=evidence_of(time.trace, np.array(longest, np.int64)),
             unknown=("How much of this is waiting: try it with fewer threads.",),
             confidence="medium",
         )

@@ -9,7 +9,6 @@ import numpy as np
 from parsers.model import EventKind
 from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
-from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, clip, union
 from rules.analysis.cpu.active_dropouts import active_dropouts
@@ -51,17 +50,16 @@ When it is wrong
     If each task's gradients are needed for themselves, for weights or clipping by task.
 """
 
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
-        found = backward_again(analysis)
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
+        found = backward_again(time.analysis)
         if not len(found.functions):
             return
-        table, events = analysis.trace.events, found.functions
+        table, events = time.trace.events, found.functions
         lost = time.without_recorder(clip(union(*table.spans(events)), *time.window))
         if lost < MIN_SHARE * time.step_ns:
             return
         steps = time.steps
         yield self.lost(
-            analysis,
             time,
             lost,
             f"The backward pass runs {found.passes} times through the same layers",
@@ -69,7 +67,7 @@ When it is wrong
             f"the first take {duration(lost / steps)} of the {duration(time.step_ns / steps)} of a step.",
             remedy=ONE_BACKWARD,
             culprit=Culprit(CulpritKind.OPERATOR, "backward passes through the same layers"),
-            evidence=event_evidence(analysis.trace, events, MAX_NAMED),
+            evidence=event_evidence(time.trace, events, MAX_NAMED),
             unknown=("Whether each loss needs gradients of its own, for weights or clipping by task.",),
         )
 
@@ -98,14 +96,13 @@ When it is wrong
     If the machine's memory has no room for the activations; how full it is was not recorded.
 """
 
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
         again = _computed_again(time)
         lost = time.without_recorder(again)
         if lost < MIN_SHARE * time.step_ns:
             return
         steps = time.steps
         yield self.lost(
-            analysis,
             time,
             lost,
             "Activations are computed twice",
@@ -113,7 +110,7 @@ When it is wrong
             f"{_times(len(again[0]) / steps)} a step. That takes {duration(lost / steps)} of the "
             f"{duration(time.step_ns / steps)} of a step.",
             remedy=COMPUTED_ONCE,
-            culprit=line_or_operator(analysis, time, "activation checkpointing", again),
+            culprit=line_or_operator(time, "activation checkpointing", again),
             evidence=longest_of(time, again, "forward pass inside the backward pass"),
             unknown=("Whether memory has room for the activations.",),
         )
@@ -164,18 +161,17 @@ When it is wrong
     If a hook uses these gradients, or code that runs less often than each step.
 """
 
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
-        found = unneeded_gradients(analysis)
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
+        found = unneeded_gradients(time.analysis)
         if not len(found.functions):
             return
-        table, events = analysis.trace.events, found.functions
+        table, events = time.trace.events, found.functions
         lost = time.without_recorder(clip(union(*table.spans(events)), *time.window))
         if lost < MIN_SHARE * time.step_ns:
             return
         parameters = f"{found.parameters:,} parameter{'s' if found.parameters != 1 else ''}"
         steps = time.steps
         yield self.lost(
-            analysis,
             time,
             lost,
             "Gradients are computed that nobody uses",
@@ -184,7 +180,7 @@ When it is wrong
             f"That takes {duration(lost / steps)} of the {duration(time.step_ns / steps)} of a step.",
             remedy=NO_UNUSED_GRADIENTS,
             culprit=Culprit(CulpritKind.OPERATOR, "gradients that nobody uses"),
-            evidence=event_evidence(analysis.trace, events, MAX_NAMED),
+            evidence=event_evidence(time.trace, events, MAX_NAMED),
             unknown=("Whether a hook, or code that runs less often, uses these gradients.",),
         )
 
@@ -220,14 +216,13 @@ When it is wrong
     If dropout is wanted, as to estimate how sure a model is.
 """
 
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
         drops = active_dropouts(time)
         lost = time.without_recorder(drops)
         if lost < MIN_SHARE * time.step_ns:
             return
         steps = time.steps
         yield self.lost(
-            analysis,
             time,
             lost,
             "Dropout is active, though nothing is trained",
@@ -235,7 +230,7 @@ When it is wrong
             f"{_dropped_times(len(drops[0]) / steps)} a step. That takes {duration(lost / steps)} of the "
             f"{duration(time.step_ns / steps)} of a step.",
             remedy=EVALUATE,
-            culprit=line_or_operator(analysis, time, "aten::dropout", drops),
+            culprit=line_or_operator(time, "aten::dropout", drops),
             evidence=longest_of(time, drops, "dropout"),
             unknown=("Whether dropout is wanted, as to estimate how sure a model is.",),
         )

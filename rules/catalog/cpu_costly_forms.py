@@ -14,7 +14,6 @@ from parsers.model.arrays import median_of, percentile_of, rows_by
 from parsers.model.late import regex
 from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
-from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import outermost
 from rules.analysis.arithmetic.intervals import union
 from rules.analysis.cpu.cpu_time import CpuTime
@@ -62,8 +61,8 @@ When it is wrong
     If integers have to be exact beyond what float64 can count, or memory has no room for larger numbers.
 """
 
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
-        trace, table = analysis.trace, analysis.trace.events
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
+        trace, table = time.trace, time.trace.events
         slow = sorted(_slow_products(time), key=lambda each: -float(table.duration[each[0]].sum()))
         if not slow:
             return
@@ -74,7 +73,6 @@ When it is wrong
         kind = _slow_type(trace.text_attribute(Attribute.INPUT_TYPES, worst))
         dims = shown_shapes(trace.text_attribute(Attribute.INPUT_DIMS, worst))
         yield from self.told_of(
-            analysis,
             time,
             union(*trace.events.spans(events)),
             remains,
@@ -160,8 +158,8 @@ When it is wrong
     If the inverse itself is a result, or is multiplied again and again while the matrix stays the same.
 """
 
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
-        trace = analysis.trace
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
+        trace = time.trace
         inverses, sizes = _multiplied_inverses(time)
         if not len(inverses):
             return
@@ -176,7 +174,6 @@ When it is wrong
         events = np.concatenate((forward, gradients_of(time, forward)))
         times = len(inverses) / time.steps
         yield from self.told_of(
-            analysis,
             time,
             union(*trace.events.spans(events)),
             LEFT_OF_INVERTING,
@@ -250,8 +247,8 @@ When it is wrong
     If the vectors without a singular value are needed, as for a null space.
 """
 
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
-        trace, table = analysis.trace, analysis.trace.events
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
+        trace, table = time.trace, time.trace.events
         found, remains, shown = [], 0.0, ""
         events = _inside(time, _DECOMPOSES.match)
         for _, rows in rows_by(kinds_of_calls(trace, events)):
@@ -269,7 +266,6 @@ When it is wrong
             return
         mine = np.concatenate(found)
         yield from self.told_of(
-            analysis,
             time,
             union(*trace.events.spans(mine)),
             remains / max(float(table.duration[mine].sum()), 1.0),
@@ -328,8 +324,8 @@ When it is wrong
     If the frequencies of exactly this length are needed.
 """
 
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
-        trace = analysis.trace
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
+        trace = time.trace
         found, lengths = [], set()
         events = _inside(time, _TRANSFORMS.match)
         for _, rows in rows_by(kinds_of_calls(trace, events)):
@@ -342,7 +338,6 @@ When it is wrong
         longest = max(lengths)
         prime = _largest_prime(longest)
         yield from self.told_of(
-            analysis,
             time,
             union(*trace.events.spans(np.concatenate(found))),
             LEFT_OF_AWKWARD,

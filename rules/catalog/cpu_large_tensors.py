@@ -12,7 +12,6 @@ from parsers.model.arrays import distinct_values
 from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
-from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, length, measure, union
 from rules.analysis.cpu.cpu_time import CpuTime
 from rules.findings.base import Category, Finding, rule
@@ -136,18 +135,17 @@ When it is wrong
     If what is multiplied is something else than the vectors that were made, but as large.
 """
 
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
-        forward = one_hot_products(analysis.trace, time.operators)
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
+        forward = one_hot_products(time.trace, time.operators)
         if not len(forward):
             return
         operators = np.concatenate((forward, gradients_of(time, forward)))
-        spans = union(*analysis.trace.events.spans(operators))
+        spans = union(*time.trace.events.spans(operators))
         took = time.without_recorder(spans)
         lost = round(took * (1 - LEFT))
         if lost < MIN_SHARE * time.step_ns:
             return
         yield self.lost(
-            analysis,
             time,
             lost,
             "Rows are looked up by products with one-hot vectors",
@@ -155,7 +153,7 @@ When it is wrong
             account="Making one-hot vectors and multiplying them by a matrix, with the gradients of that, takes "
             f"{duration(took / time.steps)} of the {duration(time.step_ns / time.steps)} of a step.",
             remedy=ROWS_BY_INDEX,
-            culprit=line_or_operator(analysis, time, "aten::one_hot", spans),
+            culprit=line_or_operator(time, "aten::one_hot", spans),
             evidence=longest_of(time, spans, "products with one-hot vectors"),
         )
 
@@ -187,8 +185,8 @@ When it is wrong
     If distances are small beside the numbers themselves: the product then loses digits.
 """
 
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
-        table, (operators, dimensions) = analysis.trace.events, pair_distances(analysis.trace, time.operators)
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
+        table, (operators, dimensions) = time.trace.events, pair_distances(time.trace, time.operators)
         (begins, ends), gradients = with_freeing(time, operators), table.spans(gradients_of(time, operators))
         spans = union(np.append(begins, gradients[0]), np.append(ends, gradients[1]))
         took = time.without_recorder(spans)
@@ -196,7 +194,6 @@ When it is wrong
         if lost < MIN_SHARE * time.step_ns:
             return
         yield self.lost(
-            analysis,
             time,
             lost,
             "Distances are computed by broadcasting",
@@ -205,7 +202,7 @@ When it is wrong
             f"With the gradients that takes {duration(took / time.steps)} of the "
             f"{duration(time.step_ns / time.steps)} of a step.",
             remedy=DISTANCES_BY_PRODUCT,
-            culprit=line_or_operator(analysis, time, "aten::sub", spans),
+            culprit=line_or_operator(time, "aten::sub", spans),
             evidence=longest_of(time, spans, "differences of all pairs"),
         )
 
@@ -237,7 +234,7 @@ When it is wrong
     If the optimizer must change all rows in each step, as with momentum or weight decay.
 """
 
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
         found = dense_tables(time)
         if found is None:
             return
@@ -245,7 +242,6 @@ When it is wrong
         if lost < MIN_SHARE * time.step_ns:
             return
         yield self.lost(
-            analysis,
             time,
             lost,
             "All rows of an embedding table are updated",
@@ -285,8 +281,8 @@ When it is wrong
     If sizes are new in each call, as with batches of other lengths: keep the largest and slice it.
 """
 
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
-        trace, steps = analysis.trace, time.steps
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
+        trace, steps = time.trace, time.steps
         made = built(trace, time.operators)
         if not len(made.operators) or (measure(made.spans, *_steps(time)) == 0).any():
             return
@@ -296,19 +292,18 @@ When it is wrong
         if lost < MIN_SHARE * time.step_ns:
             return
         yield self.lost(
-            analysis,
             time,
             lost,
             "Constants are built again in each step",
             account=(
-                f"{len(made.operators) / steps:,.0f} operators a step, such as {_longest(analysis, made)}, are handed "
+                f"{len(made.operators) / steps:,.0f} operators a step, such as {_longest(time, made)}, are handed "
                 f"no data: they build the same tensors again. That takes {duration(lost / steps)} of the "
                 f"{duration(time.step_ns / steps)} of a step."
             ),
             remedy=BUILT_ONCE,
-            culprit=line_or_operator(analysis, time, trace.name(int(made.operators[0])), made.spans),
+            culprit=line_or_operator(time, trace.name(int(made.operators[0])), made.spans),
             evidence=longest_of(time, made.spans, "builds a constant"),
-            unknown=unknown_lines(analysis.trace, "build them"),
+            unknown=unknown_lines(time.trace, "build them"),
         )
 
 
@@ -317,9 +312,9 @@ def _steps(time: CpuTime) -> Intervals:
     return begins, np.append(begins[1:], time.window[1])
 
 
-def _longest(analysis: Analysis, made: Built) -> str:
-    table = analysis.trace.events
+def _longest(time: CpuTime, made: Built) -> str:
+    table = time.trace.events
     names, which = np.unique(table.name[made.operators], return_inverse=True)
     spent = np.bincount(which.reshape(-1), table.duration[made.operators])
     order = np.argsort(-spent, kind="stable")[:MAX_NAMED]
-    return listed([analysis.trace.strings[names[each]] for each in order.tolist()])
+    return listed([time.trace.strings[names[each]] for each in order.tolist()])

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model.units import duration, percent
-from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.cpu_time import CpuTime
 from rules.analysis.names.regions import is_loader
 from rules.findings.base import Category, Finding, rule
@@ -53,16 +52,16 @@ When it is wrong
     says how many cores the program may use, no more is promised than they can do.
 """
 
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
-        if time.loading_ns < analysis.thresholds[MIN_SHARE] * time.step_ns:
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
+        if time.loading_ns < time.analysis.thresholds[MIN_SHARE] * time.step_ns:
             return
-        trace, loads = analysis.trace, time.loading[0]
+        trace, loads = time.trace, time.loading[0]
         if len(loads) < MIN_LOADS:
             return
         longest = [event for event, _ in time.shares(time.activity.inputs)][:MAX_NAMED]
         name = trace.name(longest[0])
         has_workers, is_of_torch = _OF_WORKERS in name, is_loader(name)
-        steps = max(analysis.steps_in_window, 1)
+        steps = max(time.analysis.steps_in_window, 1)
         loading_ns, rest_ns = time.loading_ns / steps, (time.step_ns - time.loading_ns) / steps
         load = loading_ns / max(rest_ns, 1.0)
         workers = min(max(math.ceil(load - NEARLY), 1), MAX_WORKERS)
@@ -71,7 +70,6 @@ When it is wrong
         shared_ns = (loading_ns + rest_ns) / cores if cores is not None else 0.0
         can_go = min(loading_ns, loading_ns + rest_ns - shared_ns)
         yield self.lost(
-            analysis,
             time,
             round(can_go * steps),
             _what(name, has_workers),
@@ -80,13 +78,13 @@ When it is wrong
                 _in_workers(loading_ns, rest_ns)
                 if has_workers
                 else _in_the_main_process(loading_ns, rest_ns, workers, advised, shared_ns)
-                + inside(analysis, time, time.loading)
+                + inside(time, time.loading)
             )
             + (_of_cores(cores) if cores is not None and can_go < loading_ns else ""),
             remedy=loaded_beside(advised, has_workers=has_workers) if is_of_torch else region_beside(name),
             culprit=culprit_of(
-                analysis,
-                [] if has_workers else own_lines(analysis, time, time.loading),
+                time.trace,
+                [] if has_workers else own_lines(time, time.loading),
                 Culprit(CulpritKind.REGION, name),
             ),
             evidence=evidence_of(trace, np.array(longest, np.int64)),

@@ -129,20 +129,20 @@ When it is wrong
     Python stacks slow the code between operators down by more than is subtracted.
 """
 
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
         if len(time.operators) < MIN_OPERATORS:
             return
-        trace, steps = analysis.trace, time.steps
+        trace, steps = time.trace, time.steps
         names, counts = np.unique(trace.events.name[time.operators], return_counts=True)
         order = np.argsort(-counts, kind="stable")[:MAX_NAMED]
         called = {trace.strings[names[each]]: counts[each] / steps for each in order.tolist()}
         most = listed([f"{name} ({count:,.0f})" for name, count in called.items() if count >= 1])
         reads = counts[[trace.strings[name] in READ_BACKS for name in names.tolist()]].sum()
         reads_values = reads >= MANY_READ_BACKS * len(time.operators)
-        loops = item_loops(analysis, time), time_steps(analysis, time)
+        loops = item_loops(time.analysis, time), time_steps(time.analysis, time)
         if not reads_values and sum(each.of_operators for each in loops) >= MAJORITY:
             return  # the loop is told instead
-        if not reads_values and _from_python(analysis, time).calls >= MAJORITY * len(time.operators):
+        if not reads_values and _from_python(time.analysis, time).calls >= MAJORITY * len(time.operators):
             return  # so is how their tensors are made
         overhead_ns = time.overhead_ns(in_full=reads_values)
         if overhead_ns < time.step_ns * max(MIN_SHARE, MIN_SEEN * time.slowed):
@@ -152,19 +152,18 @@ When it is wrong
         example = time.operators[trace.events.name[time.operators] == names[order[0]]][:1]
         rest_ns = (time.step_ns - overhead_ns) / steps
         yield self.lost(
-            analysis,
             time,
             overhead_ns,
             "Values are read one at a time" if reads_values else "Calling many small operators",
             account=(
-                f"{counted(analysis, len(time.operators), 'operator')} are called one after another; the median "
+                f"{counted(time.analysis, len(time.operators), 'operator')} are called one after another; the median "
                 f"takes {duration(took)}. A step takes {duration(time.step_ns / steps)}, and without the cost of "
                 f"the calls {duration(rest_ns)}. Called most often: {most}."
             ),
             remedy=VALUES_TOGETHER if reads_values else fewer_calls(in_optimizer=mostly_optimizer),
-            culprit=line_or_operator(analysis, time, next(iter(called)), time.calling),
+            culprit=line_or_operator(time, next(iter(called)), time.calling),
             evidence=evidence_of(trace, example),
-            unknown=unknown_lines(analysis.trace, "call them"),
+            unknown=unknown_lines(time.trace, "call them"),
         )
 
 
@@ -178,25 +177,17 @@ class _CpuLoop(CpuRule):
     category = Category.LAUNCH_BOUND
 
     def told(
-        self,
-        analysis: Analysis,
-        time: CpuTime,
-        found: ItemLoops,
-        part: float,
-        what: str,
-        at_once: str,
-        remedy: Remedy,
+        self, time: CpuTime, found: ItemLoops, part: float, what: str, at_once: str, remedy: Remedy
     ) -> Finding:
-        trace, loop = analysis.trace, found.loops[0]
+        trace, loop = time.trace, found.loops[0]
         times, body = max(each.times for each in found.loops), len(loop.operators) // loop.times
         names = list(dict.fromkeys(trace.name(each) for each in loop.operators[:body].tolist()))
         within = union(
             np.array([each.start for each in found.loops]), np.array([each.end for each in found.loops])
         )
         step_ns, operators = time.step_ns / time.steps, sum(len(each.operators) for each in found.loops)
-        few = few_of_steps(analysis, time, within)[0] if found.steps >= time.steps else 0
+        few = few_of_steps(time, within)[0] if found.steps >= time.steps else 0
         return self.lost(
-            analysis,
             time,
             round(part * time.step_ns),
             f"{times:,} {what} are computed one at a time",
@@ -215,7 +206,7 @@ class _CpuLoop(CpuRule):
                 + (" on average." if few else ".")
             ),
             remedy=remedy,
-            culprit=line_or_operator(analysis, time, names[0], within),
+            culprit=line_or_operator(time, names[0], within),
             evidence=tuple(
                 Evidence(
                     int(trace.events.lane[each.operators[0]]), each.start, each.end, f"{each.times} rounds"
@@ -264,12 +255,12 @@ When it is wrong
     If each round needs the result of the round before, as steps through time do.
 """
 
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
-        found = item_loops(analysis, time)
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
+        found = item_loops(time.analysis, time)
         part = (1 - REMAINS) * (found.share - found.computes)
         if part >= MIN_SHARE:
             remedy = WEIGHTS_TOGETHER if found.loops[0].own_weights else ITEMS_TOGETHER
-            yield self.told(analysis, time, found, part, "items", "For all items at once", remedy)
+            yield self.told(time, found, part, "items", "For all items at once", remedy)
 
 
 @rule
@@ -298,12 +289,12 @@ When it is wrong
     If something between two steps decides what the next one is given, as where a model answers token by token.
 """
 
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
-        found = time_steps(analysis, time)
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
+        found = time_steps(time.analysis, time)
         part = found.share - found.computes
         if part >= MIN_SHARE:
             yield self.told(
-                analysis, time, found, part, "time steps", "In one layer for all of them", STEPS_IN_ONE_LAYER
+                time, found, part, "time steps", "In one layer for all of them", STEPS_IN_ONE_LAYER
             )
 
 
@@ -332,15 +323,14 @@ When it is wrong
     If each value is computed by Python code that takes most of this time: that code stays.
 """
 
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
-        found = _from_python(analysis, time)
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
+        found = _from_python(time.analysis, time)
         within = clip(found.spans, *time.window)
         lost = min(round(time.without_recorder(within) * time.slowed), time.step_ns)
         if lost < MIN_SHARE * time.step_ns:
             return
         steps, step_ns = time.steps, time.step_ns / time.steps
         yield self.lost(
-            analysis,
             time,
             lost,
             "Tensors are built from Python values one at a time",
@@ -348,7 +338,7 @@ When it is wrong
             f"few, and the results are joined. That takes {duration(lost / steps)} of the {duration(step_ns)} of a "
             f"step. Built all at once, a step would take {duration(step_ns - lost / steps)} at best.",
             remedy=ROWS_AT_ONCE,
-            culprit=line_or_operator(analysis, time, "torch.tensor", within),
+            culprit=line_or_operator(time, "torch.tensor", within),
             evidence=longest_of(time, within, "tensors built one at a time"),
-            unknown=unknown_lines(analysis.trace, "builds them"),
+            unknown=unknown_lines(time.trace, "builds them"),
         )

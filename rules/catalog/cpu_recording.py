@@ -326,7 +326,7 @@ def _of_calls(time: CpuTime) -> str:
 
 def _of_own_lines(analysis: Analysis, time: CpuTime) -> str:
     """Which functions of the user's own code hold the time, what they called included; a sentence, or empty."""
-    told = named_shares(time.trace, own_lines(analysis, time), time.window_ns)
+    told = named_shares(time.trace, own_lines(time), time.window_ns)
     return f" In the program's own code: {told}." if told else ""
 
 

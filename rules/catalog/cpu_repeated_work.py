@@ -14,7 +14,6 @@ from parsers.model.arrays import among, distinct_values, rows_by
 from parsers.model.late import regex
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
-from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import union
 from rules.analysis.cpu.cpu_time import CpuTime
 from rules.findings.base import Category, Finding, rule
@@ -66,7 +65,7 @@ When it is wrong
     If the whole order is used outside PyTorch.
 """
 
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
         trace, table, operators = time.trace, time.trace.events, time.operators
         places = np.flatnonzero(named(trace, operators, _ORDERS.match))
         places = places[places + 1 < len(operators)]
@@ -85,7 +84,6 @@ When it is wrong
         mine = np.concatenate(found)
         drawn = trace.name(int(mine[0])) == _DRAWN
         yield from self.told_of(
-            analysis,
             time,
             union(*table.spans(mine)),
             0.0 if drawn else LEFT_OF_SORTING,
@@ -186,12 +184,11 @@ When it is wrong
     If code outside PyTorch reads the tensor in each round.
 """
 
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
         mine = _grown_again(time)
         if len(mine) < MIN_GROWS * time.steps:
             return
         yield from self.told_of(
-            analysis,
             time,
             with_freeing(time, mine),
             0.0,
@@ -271,7 +268,7 @@ When it is wrong
     If other code reads the table row by row far more often.
 """
 
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
         trace, table = time.trace, time.trace.events
         events = time.operators[named(trace, time.operators, _PICKS.__eq__)]
         found, shown = [], ""
@@ -284,7 +281,6 @@ When it is wrong
         if not found:
             return
         yield from self.told_of(
-            analysis,
             time,
             union(*table.spans(np.concatenate(found))),
             LEFT_OF_COLUMNS,

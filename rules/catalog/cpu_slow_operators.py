@@ -14,7 +14,6 @@ from parsers.model.arrays import among, distinct_values, median_of, percentile_o
 from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
-from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import contains, union
 from rules.analysis.cpu.active_dropouts import active_dropouts
@@ -115,8 +114,8 @@ When it is wrong
     If other programs use the same cores all the time.
 """
 
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
-        trace, table = analysis.trace, analysis.trace.events
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
+        trace, table = time.trace, time.trace.events
         slow = sorted(_slow(time), key=lambda each: -float(table.duration[each[0]].sum()) + each[1])
         if not slow:
             return
@@ -133,7 +132,6 @@ When it is wrong
         calls, least = slow[0]
         step = f"{duration(took / time.steps)} of the {duration(time.step_ns / time.steps)} of a step"
         yield self.lost(
-            analysis,
             time,
             lost,
             f"{name} works along a short side"
@@ -145,7 +143,7 @@ When it is wrong
             + ("" if short else "By their strides, they lie in memory in different orders. ")
             + f"Such operators take {step}.",
             remedy=LONG_SIDES if short else SAME_ORDER,
-            culprit=line_or_operator(analysis, time, name, spans),
+            culprit=line_or_operator(time, name, spans),
             evidence=longest_of(time, spans, name),
             confidence="medium",
         )
@@ -218,8 +216,8 @@ When it is wrong
     types, a build of PyTorch without oneDNN looks the same.
 """
 
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
-        trace = analysis.trace
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
+        trace = time.trace
         event, spent = time.spent(time.activity.operators, time.computing)
         types = trace.attribute(Attribute.INPUT_TYPES, event, -1)
         falls_back = named(trace, event, FALLBACK_CONVOLUTION.match)
@@ -247,7 +245,6 @@ When it is wrong
             "not recorded."
         )
         yield self.lost(
-            analysis,
             time,
             saved,
             what,
@@ -255,7 +252,7 @@ When it is wrong
             account=f"The longest are {named_shares(trace, longest, took)}. In float32 they would take about "
             f"{duration((took - saved) / time.steps)} of a step instead of {duration(took / time.steps)}.{why}",
             remedy=IN_SINGLE_PRECISION,
-            culprit=line_or_operator(analysis, time, shortened(name, 120)),
+            culprit=line_or_operator(time, shortened(name, 120)),
             evidence=evidence_of(trace, np.array([each for each, _ in longest[:MAX_NAMED]], np.int64)),
             unknown=("Whether the computation needs double precision.",),
             confidence="medium" if with_types else "low",
@@ -319,16 +316,15 @@ When it is wrong
     If the program needs the scores themselves.
 """
 
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
         found = _scores(time)
         lost = min(found.between_ns + round((1 - PRODUCTS_LEFT) * found.products_ns), time.step_ns)
         if lost < MIN_SHARE * time.step_ns:
             return
-        trace, steps, took = analysis.trace, time.steps, found.between_ns + found.products_ns
+        trace, steps, took = time.trace, time.steps, found.between_ns + found.products_ns
         is_called = _is_called(time, found.softmax)
         begins, ends = trace.events.spans(found.softmax)
         yield self.lost(
-            analysis,
             time,
             lost,
             "Attention writes its scores to memory",
@@ -342,7 +338,7 @@ When it is wrong
                 else ""
             ),
             remedy=NO_ATTENTION_DROPOUT if is_called else FUSED_ATTENTION,
-            culprit=line_or_operator(analysis, time, "aten::_softmax", (np.sort(begins), np.sort(ends))),
+            culprit=line_or_operator(time, "aten::_softmax", (np.sort(begins), np.sort(ends))),
             evidence=evidence_of(trace, found.softmax[:MAX_NAMED]),
             unknown=("How much faster the fused products are: time a step with them.",),
             confidence="medium",

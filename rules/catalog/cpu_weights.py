@@ -11,7 +11,6 @@ from parsers.model import BOOL, I64, EventKind
 from parsers.model.late import regex
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
-from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, contains, union
 from rules.analysis.cpu.cpu_time import CpuTime
 from rules.analysis.names.operators import is_autograd_function
@@ -49,7 +48,7 @@ When it is wrong
     If the parameters are changed within a step, as where several models are trained in it.
 """
 
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
         trace, table = time.trace, time.trace.events
         calls = time.operators[named(trace, time.operators, _NORMALISES.match)]
         events = time.activity.of_kind(EventKind.CPU_OP)
@@ -67,7 +66,6 @@ When it is wrong
         spans = union(*table.spans(np.concatenate((mine, gradients_of(time, mine)))))
         times = max(often.values())
         yield from self.told_of(
-            analysis,
             time,
             spans,
             1 / times,
@@ -114,7 +112,7 @@ When it is wrong
     If the weights are changed for each call.
 """
 
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
         trace, operators = time.trace, time.operators
         if named(trace, operators, is_autograd_function).any():
             return
@@ -133,7 +131,6 @@ When it is wrong
         times = int(copies.sum()) / time.steps
         spans = union(start[starts[mine]], end[ends[mine] - 1])
         yield from self.told_of(
-            analysis,
             time,
             spans,
             0.0,

@@ -37,25 +37,26 @@ MIN_SEEN = 0.03  # of a step, before interruptions are shared out: of less, too 
 _ADDRESS = regex(r" object at 0x[0-9a-f]+")  # of one object of many of a class
 
 
-def own_lines(analysis: Analysis, time: CpuTime, within: Intervals | None = None) -> Shares:
+def own_lines(time: CpuTime, within: Intervals | None = None) -> Shares:
     """The program's own functions by the time in which they are the deepest such; empty without stacks."""
-    rows = [row for row, _ in program_frames(analysis, time.thread).rows]
-    return time.shares(Innermost.of(analysis.trace, np.concatenate(rows)), within) if rows else []
+    rows = [row for row, _ in program_frames(time.analysis, time.thread).rows]
+    return time.shares(Innermost.of(time.trace, np.concatenate(rows)), within) if rows else []
 
 
-def called_libraries(analysis: Analysis, time: CpuTime, within: Intervals) -> Shares:
+def called_libraries(time: CpuTime, within: Intervals) -> Shares:
     """Calls of libraries by the program's own functions, by the time in them; empty without stacks."""
-    table, found = analysis.trace.events, []
+    table, found = time.trace.events, []
     own = {
-        int(table.depth[row[0]]): (row, starts) for row, starts in program_frames(analysis, time.thread).rows
+        int(table.depth[row[0]]): (row, starts)
+        for row, starts in program_frames(time.analysis, time.thread).rows
     }
-    for row, starts in library_calls(analysis, time.thread).rows:
+    for row, starts in library_calls(time.analysis, time.thread).rows:
         callers, begins = own.get(int(table.depth[row[0]]) - 1, (row[:0], starts[:0]))
         if len(callers):
             caller = callers[np.maximum(last_not_after(begins, starts), 0)]
             inside = (table.start[caller] <= starts) & (table.end[caller] >= table.end[row])
             found.append(row[inside])
-    return time.shares(Innermost.of(analysis.trace, np.concatenate(found)), within) if found else []
+    return time.shares(Innermost.of(time.trace, np.concatenate(found)), within) if found else []
 
 
 def longest_of(time: CpuTime, spans: Intervals, label: str) -> tuple[Evidence, ...]:
@@ -81,28 +82,28 @@ def named_shares(trace: Trace, shares: Shares, whole_ns: int) -> str:
     return listed([f"{name} ({percent(ns / whole_ns)})" for name, ns in told])
 
 
-def inside(analysis: Analysis, time: CpuTime, within: Intervals) -> str:
+def inside(time: CpuTime, within: Intervals) -> str:
     """What runs in a part of the time, in sentences that follow others; empty where nothing is known."""
-    trace, whole = analysis.trace, length(within)
-    lines = named_shares(trace, own_lines(analysis, time, within), whole)
+    trace, whole = time.trace, length(within)
+    lines = named_shares(trace, own_lines(time, within), whole)
     operators = named_shares(trace, time.shares(time.activity.operators, within), whole)
     text = f" In the program's own code this time is spent in {lines}." if lines else ""
     return text + (f" The longest operators in it are {operators}." if operators else "")
 
 
-def libraries(analysis: Analysis, time: CpuTime, within: Intervals) -> str:
+def libraries(time: CpuTime, within: Intervals) -> str:
     """Functions of libraries that were innermost in much of a time, in a sentence; empty without any."""
-    trace, shares = analysis.trace, time.shares(time.activity.functions, within)
+    trace, shares = time.trace, time.shares(time.activity.functions, within)
     foreign = [each for each in shares if not is_program_frame(trace.name(each[0]))]
     told = named_shares(trace, foreign, length(within))
     return f" Libraries it runs: {told}." if told else ""
 
 
-def culprit_of(analysis: Analysis, shares: Shares, otherwise: Culprit) -> Culprit:
+def culprit_of(trace: Trace, shares: Shares, otherwise: Culprit) -> Culprit:
     """The own function that holds most of some time, with its line, else another culprit."""
     if not shares:
         return otherwise
-    name = analysis.trace.name(shares[0][0])
+    name = trace.name(shares[0][0])
     return Culprit(CulpritKind.FRAME, name, at=line_of_frame(name, is_call=False))
 
 
@@ -153,22 +154,14 @@ class CpuRule(Rule):
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         time = cpu_time(analysis)
         if time is not None and time.is_all and time.steps >= self.steps_needed:
-            yield from self.of_steps(analysis, time)
+            yield from self.of_steps(time)
 
     @abstractmethod
-    def of_steps(self, analysis: Analysis, time: CpuTime) -> Iterable[Finding]:
+    def of_steps(self, time: CpuTime) -> Iterable[Finding]:
         """The findings of this rule in the time of the busiest thread."""
 
     def lost(
-        self,
-        analysis: Analysis,
-        time: CpuTime,
-        ns: int,
-        title: str,
-        *,
-        took: float | None = None,
-        few: int = 0,
-        **said: Any,
+        self, time: CpuTime, ns: int, title: str, *, took: float | None = None, few: int = 0, **said: Any
     ) -> Finding:
         """A finding that could give back ``ns`` of the window; the title names the share that it ``took``.
 
@@ -177,7 +170,12 @@ class CpuRule(Rule):
         share = (ns if took is None else took) / time.step_ns
         headline = Headline(title, Part(share, time.steps, few))
         return self.finding(
-            analysis, ceiling_ns=ns, window_ns=time.step_ns, headline=headline, of_the_cpu_alone=True, **said
+            time.analysis,
+            ceiling_ns=ns,
+            window_ns=time.step_ns,
+            headline=headline,
+            of_the_cpu_alone=True,
+            **said,
         )
 
 
@@ -209,14 +207,7 @@ class CostlyWork(CpuRule):
     needs = frozenset({Need.CPU_EVENTS, Need.SHAPES})
 
     def told_of(
-        self,
-        analysis: Analysis,
-        time: CpuTime,
-        spans: Intervals,
-        left: float,
-        title: str,
-        account: str,
-        **said: Any,
+        self, time: CpuTime, spans: Intervals, left: float, title: str, account: str, **said: Any
     ) -> Iterable[Finding]:
         """What is told of some time of which this part remains; nothing where the rest is a small part of a step."""
         spans = clip(spans, *time.window)
@@ -227,25 +218,22 @@ class CostlyWork(CpuRule):
         first = int(np.searchsorted(time.trace.events.start[time.operators], spans[0][0]))
         name = time.trace.name(int(time.operators[min(first, len(time.operators) - 1)]))
         yield self.lost(
-            analysis,
             time,
             lost,
             title,
             took=took,
             account=f"{account} That takes {duration(took / time.steps)} of the "
             f"{duration(time.step_ns / time.steps)} of a step.",
-            culprit=line_or_operator(analysis, time, name, spans),
+            culprit=line_or_operator(time, name, spans),
             evidence=longest_of(time, spans, name),
             confidence="medium",
             **said,
         )
 
 
-def line_or_operator(
-    analysis: Analysis, time: CpuTime, operator: str, within: Intervals | None = None
-) -> Culprit:
+def line_or_operator(time: CpuTime, operator: str, within: Intervals | None = None) -> Culprit:
     """The program's own line that holds most of some time, or else an operator."""
-    return culprit_of(analysis, own_lines(analysis, time, within), Culprit(CulpritKind.OPERATOR, operator))
+    return culprit_of(time.trace, own_lines(time, within), Culprit(CulpritKind.OPERATOR, operator))
 
 
 def unknown_lines(trace: Trace, do_what: str) -> tuple[Words]:

@@ -58,9 +58,9 @@ MIN_STEPS = 3  # of two, nobody knows which one is usual
 MORE = 2.0  # times the median step has of a loss: less is what steps differ by
 
 
-def few_of_steps(analysis: Analysis, time: CpuTime, lost: Intervals) -> tuple[int, int]:
+def few_of_steps(time: CpuTime, lost: Intervals) -> tuple[int, int]:
     """How few of how many steps hold nearly all of a loss, given as disjoint intervals; 0 where most share it."""
-    of_step = measure(lost, *_steps(analysis, time))
+    of_step = measure(lost, *_steps(time))
     largest = np.cumsum(np.sort(of_step)[::-1])
     if len(of_step) < MIN_STEPS or not largest[-1]:
         return 0, len(of_step)
@@ -68,12 +68,12 @@ def few_of_steps(analysis: Analysis, time: CpuTime, lost: Intervals) -> tuple[in
     return few if few <= MAJORITY * len(of_step) else 0, len(of_step)
 
 
-def rare_pauses(analysis: Analysis, time: CpuTime, lost: Intervals) -> tuple[Intervals, Intervals]:
+def rare_pauses(time: CpuTime, lost: Intervals) -> tuple[Intervals, Intervals]:
     """The longest intervals of the few steps that lose far more than the median one, and all others.
 
     As many of such a step as make it lose what the median one does.
     """
-    begins, ends = _steps(analysis, time)
+    begins, ends = _steps(time)
     of_step = measure(lost, begins, ends)
     start, end = lost
     rare = np.zeros(len(start), bool)
@@ -87,10 +87,10 @@ def rare_pauses(analysis: Analysis, time: CpuTime, lost: Intervals) -> tuple[Int
     return (start[rare], end[rare]), (start[~rare], end[~rare])
 
 
-def _steps(analysis: Analysis, time: CpuTime) -> tuple[I64, I64]:
+def _steps(time: CpuTime) -> tuple[I64, I64]:
     """When the steady steps of the thread's rank begin and end."""
-    rank = analysis.threads.keys[time.thread][0]
-    steps = [each for each in analysis.steady_steps if each.rank is None or each.rank == rank]
+    rank = time.analysis.threads.keys[time.thread][0]
+    steps = [each for each in time.analysis.steady_steps if each.rank is None or each.rank == rank]
     begins, ends = (
         np.array(each, np.int64) for each in ([of.start for of in steps], [of.end for of in steps])
     )

@@ -79,19 +79,26 @@ class _Gaps:
 class CpuTime:
     """The busiest thread of a recording without GPU work, inside ``window``; times in ns."""
 
+    analysis: Analysis
     thread: int
     activity: ThreadActivity
-    window: tuple[int, int]
     busy_ns: int
-    steps: int
     collectives: Intervals  # that run on the CPU for this rank, on threads of their own
     # while workers of a data loader end and start, or Python collects its garbage: faults of their own
     pauses: Intervals
     step_begins: I64  # ascending
 
     @property
+    def window(self) -> tuple[int, int]:
+        return self.analysis.window
+
+    @property
+    def steps(self) -> int:
+        return self.analysis.steps_in_window
+
+    @property
     def window_ns(self) -> int:
-        return self.window[1] - self.window[0]
+        return self.analysis.window_ns
 
     @property
     def trace(self) -> Trace:
@@ -392,7 +399,7 @@ def _busiest(analysis: Analysis, among: Sequence[int], with_calls: bool = False)
     rank = threads.keys[found][0]
     begins = [each.start for each in analysis.steps if each.rank is None or each.rank == rank]
     begun = np.sort(np.array(begins, np.int64))
-    return CpuTime(found, activity, window, most, analysis.steps_in_window, collectives, pauses, begun)
+    return CpuTime(analysis, found, activity, most, collectives, pauses, begun)
 
 
 def _lanes_of_rank(trace: Trace, rank: int) -> list[int]:
