@@ -6,7 +6,6 @@ from parsers.model import KernelProfile
 from parsers.model.units import percent
 from rules.findings.base import Category, Remedy, Severity, rule
 from rules.kernels.checks.compute import Pipe, instruction_pipes, pipes
-from rules.kernels.checks.debug_build import compiled_for_debugging
 from rules.kernels.checks.explanations import stall_reasons
 from rules.kernels.checks.occupancy import (
     LOW_OCCUPANCY_PERCENT,
@@ -26,7 +25,7 @@ from rules.kernels.checks.speed_of_light import (
     multiprocessors,
     speed_of_light,
 )
-from rules.kernels.checks.stalls import stalls
+from rules.kernels.checks.stalls import compiled_for_debugging, stalls
 from rules.losses.kernel_findings import Fault, KernelRule, Reads, other_faults
 from rules.terms import MAJORITY
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from parsers.model import Trace, derived
+from parsers.model.late import dataclass
+from parsers.model.results import KERNEL_TIMES_TITLE, Cell
 from parsers.model.units import NS_PER_MS, NS_PER_S, duration, operations, percent, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.beside.inside_kernels import KernelInside, inside_kernels
-from rules.analysis.beside.kernel_times import KernelTime, KernelTimes, kernel_times
 from rules.analysis.beside.recorded_work import (
     OperatorWork,
     RecordedWork,
@@ -23,6 +26,63 @@ from rules.kernels.operator_roofs import shown_shapes, work_of
 from rules.losses.lost_time import evidence_of
 from rules.terms import NOBODY, Culprit, CulpritKind
 from rules.wording.words import Headline, listed, ours, shortened
+
+
+@dataclass(slots=True)
+class KernelTime:
+    """One kernel in all scopes; ``moved`` and ``possible`` in GB/s, zero where the profile does not state them."""
+
+    name: str
+    ms: float = 0.0
+    launches: float = 0.0
+    moved_gb: float = 0.0
+    moving_ms: float = 0.0
+    possible: float = 0.0
+
+    @property
+    def moved(self) -> float:
+        return self.moved_gb / self.moving_ms * 1e3 if self.moving_ms else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTimes:
+    """Kernels and scopes with their times in ms, those with most of it first; ``""`` is no scope."""
+
+    kernels: tuple[KernelTime, ...]
+    scopes: tuple[tuple[str, float], ...]
+
+    @property
+    def ms(self) -> float:
+        return sum(each.ms for each in self.kernels)
+
+
+@derived
+def kernel_times(trace: Trace) -> KernelTimes:
+    """The profiles of a trace, added up."""
+    kernels: dict[str, KernelTime] = {}
+    scopes: Counter[str] = Counter()
+    for table in trace.tables:
+        if table.title != KERNEL_TIMES_TITLE:
+            continue
+        names = ("kernel", "scope", "launches", "time", "moved", "possible")
+        columns = [table.column(name) or (None,) * len(table.rows) for name in names]
+        for name, scope, launches, time, moved, possible in zip(*columns, strict=True):
+            text, ms = str(name or ""), _number(time)
+            kernel = kernels.setdefault(text, KernelTime(text))
+            kernel.ms += ms
+            kernel.launches += _number(launches)
+            kernel.possible = max(kernel.possible, _number(possible))
+            if _number(moved):
+                kernel.moved_gb += _number(moved) * ms / 1e3
+                kernel.moving_ms += ms
+            scopes[str(scope or "")] += ms  # type: ignore[assignment]
+    by_time = tuple(sorted(kernels.values(), key=lambda each: -each.ms))
+    return KernelTimes(by_time, tuple(scopes.most_common()))
+
+
+def _number(cell: Cell) -> float:
+    return cell if isinstance(cell, float) else 0.0
+
 
 _DEVICE_LOG_CODE = """# open the trace and the log of the same seconds together: they say when the GPU was slowed
 with torch.profiler.profile(on_trace_ready=torch.profiler.tensorboard_trace_handler("trace")):

@@ -15,8 +15,7 @@ from rules.analysis.stretches.program_frames import library_calls, program_frame
 from rules.fixes.backward import beside_graph_breaks, compiling_ns, entering_broken_graphs, stacks_ns
 from rules.fixes.changes import LEFT_ON_GPU, copies, of_nodes, per_step
 from rules.fixes.copies_in_a_row import copies_in_a_row
-from rules.fixes.interrupted import interrupted_ns
-from rules.fixes.python_rows import python_rows
+from rules.fixes.interrupted import interrupted_ns, python_rows
 from rules.fixes.reduced_in_turn import own_time, reduced_in_turn
 from rules.fixes.round_trips import round_trips
 from rules.replay.replay import Replay

@@ -20,9 +20,9 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs, union
 from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.findings.base import Category, Finding, Need, NeedsMore, Rule, Severity, rules, severity_of
-from rules.kernels.checks.debug_build import compiled_for_debugging
 from rules.kernels.checks.every import evaluate
 from rules.kernels.checks.speed_of_light import HIGH_PERCENT, LOW_PERCENT, KernelRuleResult, speed_of_light
+from rules.kernels.checks.stalls import compiled_for_debugging
 from rules.kernels.join import kernel_join
 from rules.kernels.launch_groups import (
     KernelGroup,

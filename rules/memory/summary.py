@@ -153,3 +153,15 @@ def _counter(trace: Trace, device: int, what: str) -> Counter | None:
         ),
         None,
     )
+
+
+MAX_FILLED = 0.7  # of the GPU's memory: fuller, it has no room for what would be kept
+
+
+def is_nearly_full(analysis: Analysis) -> bool:
+    """Whether the tensors of any GPU filled more of its memory than that; False where no memory was recorded."""
+    devices = analysis.trace.devices
+    return any(
+        each.peak_allocated > MAX_FILLED * (devices[each.device].memory_bytes or np.inf)
+        for each in memory_of(analysis)
+    )

@@ -12,8 +12,8 @@ from parsers.model.late import dataclass
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.attribution import migrations
-from rules.analysis.recording.repeats import repeats
 from rules.analysis.recording.subject import SubjectKind, subject_of
+from rules.analysis.steps.first_use import repeats
 from rules.replay.chance import by_chance
 from rules.replay.device import DeviceNodes, device_nodes
 from rules.replay.host import HostNodes, host_nodes

@@ -16,8 +16,7 @@ from rules.analysis.ranks.run import COMPUTE, FIRST_IDLE
 from rules.analysis.ranks.stages import NEIGHBOURS, messages_passed_on
 from rules.catalog.exposed_communication import matter
 from rules.catalog.gpu_bound import MIN_COMPUTE, GpuBound
-from rules.catalog.pipeline_bubble import UNKNOWN, PipelineBubble, bubble, told_of
-from rules.catalog.ranks import SMALL_BYTES
+from rules.catalog.ranks import SMALL_BYTES, UNKNOWN, PipelineBubble, bubble, told_of
 from rules.diagnosis import Diagnosis
 from rules.findings.base import Category, Finding, Severity, severity_of
 from rules.ranking import ranked

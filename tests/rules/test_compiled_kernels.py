@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rules.fixes.plan import Promise
-from rules.kernels.spread_out import spread_out
+from rules.kernels.launched_elements import spread_out
 from tests.rules.builder import TinyTrace
 from tests.rules.test_fixes import plan_of_body
 

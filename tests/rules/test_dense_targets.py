@@ -9,7 +9,7 @@ from parsers.model.names.per_name import named
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.fixes.base import Proposal, fixes
-from rules.fixes.catalog.label_losses import dense_targets
+from rules.fixes.catalog.labels_and_tables import dense_targets
 from rules.replay.replay import Replay, replay_of
 from tests.rules.builder import TinyTrace, steps
 

@@ -9,7 +9,7 @@ from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fixes
-from rules.fixes.catalog.use_single_precision import double_precision
+from rules.fixes.catalog.precision import double_precision
 from rules.fixes.plan import make_plan
 from rules.replay.replay import Change, Replay, replay_of
 from tests.rules.builder import TinyTrace, steps

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from rules.fixes.catalog.factors_in_turn import MIN_THINNER, NEAR, FactorsInTurn
+from rules.fixes.catalog.written_out import MIN_THINNER, NEAR, FactorsInTurn
 from tests.rules.test_written_forms import PRODUCT, Called, Program, changed
 
 WEIGHTS, RANK = [512, 512], 512 // MIN_THINNER

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rules.fixes.catalog.keep_keys_and_values import MIN_PASSES, MIN_POSITIONS, KeepKeysAndValues
+from rules.fixes.catalog.positions import MIN_PASSES, MIN_POSITIONS, KeepKeysAndValues
 from tests.rules.test_written_forms import PRODUCT, Called, Program
 
 FLASH = "void pytorch_flash::flash_fwd_kernel"

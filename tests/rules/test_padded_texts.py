@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from rules.fixes.catalog.padding import PadToLongest
+from rules.fixes.catalog.positions import PadToLongest
 from rules.fixes.plan import Plan
 from tests.rules.test_fixes import plan_of_body
 from tests.rules.test_written_forms import PRODUCT, Called, Program, changed

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from parsers.model import Attribute
-from rules.fixes.catalog.rank_without_sorting import RankWithoutSorting
+from rules.fixes.catalog.written_out import RankWithoutSorting
 from rules.fixes.plan import Promise
 from tests.rules.builder import TinyTrace
 from tests.rules.test_fixes import plan_of_body

@@ -13,7 +13,7 @@ from parsers.model import Attribute
 from parsers.model.late import dataclass
 from rules.analysis.analysis import Analysis
 from rules.analysis.stretches.unneeded_gradients import unneeded_gradients
-from rules.fixes.catalog.same_results import EvaluateOnce, KeepResult
+from rules.fixes.catalog.unchanged import EvaluateOnce, KeepResult
 from rules.fixes.catalog.unneeded_gradients import SkipUnusedGradients
 from rules.fixes.plan import Plan, Promise, make_plan
 from tests.rules.builder import AUTOGRAD, MAIN, TinyTrace

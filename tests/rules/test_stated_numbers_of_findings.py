@@ -11,7 +11,6 @@ import pytest
 from parsers.model import Counter
 from parsers.model.results import TimeOf
 from rules.analysis.analysis import Analysis
-from rules.analysis.beside.kernel_times import KernelTime, KernelTimes
 from rules.analysis.beside.recorded_work import OperatorWork, RecordedWork
 from rules.analysis.cpu.cpu_time import cpu_time
 from rules.analysis.cpu.sampled_stacks import OwnFrame, OwnTime
@@ -26,11 +25,11 @@ from rules.catalog import (
     what_was_recorded,
 )
 from rules.catalog.launching_too_slowly import _advice, _explanation, _interval
-from rules.catalog.other_logs import _parts_account, _times_account, _work_account
+from rules.catalog.load_tests import _account, _Served
+from rules.catalog.memory_bound_kernels import _Slowed
+from rules.catalog.other_logs import KernelTime, KernelTimes, _parts_account, _times_account, _work_account
 from rules.catalog.printed_times import _advice as _advice_on_printed
 from rules.catalog.sampled_cpu import _headline, _told_of
-from rules.catalog.served_requests import _account, _Served
-from rules.catalog.slow_memory import _Slowed
 from rules.catalog.uneven_steps import UnevenSteps
 from rules.terms import DEFAULTS, Culprit, CulpritKind
 from tests.rules.builder import TinyTrace, steps

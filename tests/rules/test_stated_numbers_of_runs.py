@@ -12,8 +12,8 @@ import pytest
 from parsers.model.arrays import I64
 from rules.analysis.gpu.cost import idle_cost
 from rules.analysis.recording.completeness import Completeness
-from rules.analysis.recording.repeats import repeats
 from rules.analysis.recording.time_units import _decades_apart
+from rules.analysis.steps.first_use import repeats
 from rules.analysis.steps.growth import grow
 from rules.comparison.kernel_rows import Match
 from rules.comparison.kernels import Row
@@ -22,7 +22,7 @@ from rules.comparison.scaling import scaling
 from rules.fixes.loops.pieces import make_the_same_calls
 from rules.fixes.plan import margin
 from rules.losses.kernel_findings import faster_version
-from rules.memory import room
+from rules.memory import summary as room
 from rules.memory.summary import growth, step_ends
 from rules.summaries.balance import imbalance_of
 from rules.summaries.facts import slow_links

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from parsers.model import Attribute
-from rules.fixes.catalog.whole_tensors import MAX_PARTS, MIN_IN_STEP, MIN_WRITES
+from rules.fixes.catalog.written_out import MAX_PARTS, MIN_IN_STEP, MIN_WRITES
 from rules.fixes.plan import Promise
 from tests.rules.builder import AUTOGRAD, TinyTrace
 from tests.rules.test_fixes import plan_of_body

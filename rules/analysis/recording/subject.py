@@ -26,10 +26,9 @@ from rules.analysis.arithmetic.intervals import (
 from rules.analysis.gpu.launch_sizes import nearly_empty
 from rules.analysis.recording.captures import captures_in_steps, captures_of
 from rules.analysis.recording.completeness import completeness_of, gpus_missing, is_sample, numbers_missing
-from rules.analysis.recording.repeats import MIN_TIMES, repeats
 from rules.analysis.recording.time_units import other_units
 from rules.analysis.steps.analysed_time import LITTLE_WORK
-from rules.analysis.steps.first_use import NEVER_STEADY_NS, first_use
+from rules.analysis.steps.first_use import MIN_TIMES, NEVER_STEADY_NS, first_use, repeats
 from rules.terms import MAJORITY, NEARLY_ALL
 
 PART_OF_IT = 0.2  # of the time and of the launches: a capture that took so much is what was recorded

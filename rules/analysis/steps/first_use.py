@@ -9,7 +9,7 @@ from parsers.model.arrays import distinct_values
 from parsers.model.events import of_kinds
 from parsers.model.late import regex
 from parsers.model.names.calls import Call, calls_of
-from parsers.model.names.per_name import named
+from parsers.model.names.per_name import distinct, named
 from rules.analysis.arithmetic.intervals import (
     Intervals,
     complement,
@@ -73,3 +73,15 @@ def first_launches(trace: Trace) -> I64:
     order = np.argsort(trace.events.start[links.launch], kind="stable")
     names = trace.events.name[links.operation[order]]
     return links.launch[order][np.unique(names, return_index=True)[1]]
+
+
+# that a kernel runs on average: programs that do something in rounds run each ten times and more
+MIN_TIMES = 3.0
+MIN_KINDS = 10  # of kernels: a program of fewer may run each of them once, and for long
+
+
+def repeats(trace: Trace, operations: I64) -> bool:
+    """Whether the kernels among these operations run ``MIN_TIMES`` each on average, or are of few kinds."""
+    kernels = operations[of_kinds(trace.events.kind[operations], EventKind.KERNEL)]
+    kinds = len(distinct(trace.events.name[kernels]))
+    return kinds < MIN_KINDS or len(kernels) >= MIN_TIMES * kinds

@@ -32,12 +32,11 @@ from rules.fixes.changes import (
     without_calls,
     without_operations,
 )
-from rules.fixes.forms.shared_heads import shared_heads
-from rules.fixes.forms.shifted_spectra import shifted_spectra
+from rules.fixes.forms.shared_heads import shared_heads, shifted_spectra
 from rules.fixes.forms.written import calls_of
 from rules.fixes.host_phases import own_work
 from rules.fixes.loops.item_loops import in_loops
-from rules.kernels.spread_out import spread_out
+from rules.kernels.launched_elements import spread_out
 from rules.losses.owners import owners_of, place_of
 from rules.remedies.compiling import COMPILE_ONCE, JIT_THE_STEP
 from rules.remedies.kernels import fused_kernels

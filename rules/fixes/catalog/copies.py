@@ -11,10 +11,13 @@ from parsers.model.events import of_kinds
 from parsers.model.units import duration, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.gpu.copies import worst_copies
+from rules.analysis.stretches.python_values import MAX_APART_NS, MIN_TIMES
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, Remedy, fix, remedy
 from rules.fixes.changes import (
     copies,
+    less_host_time,
+    most_per_step,
     of_nodes,
     per_step,
     smaller,
@@ -25,9 +28,11 @@ from rules.fixes.changes import (
 )
 from rules.fixes.copies_in_a_row import copies_in_a_row
 from rules.fixes.host_phases import MIN_APART, READ_PER_NS, left_of_unknown, on_copied_data, own_work
+from rules.fixes.interrupted import python_rows
 from rules.fixes.round_trips import round_trips
 from rules.kernels.gpu_peaks import peaks_of
 from rules.remedies.copies import ROWS_ON_GPU, less_from_gpu, less_to_gpu
+from rules.remedies.host_work import ROWS_AT_ONCE
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
@@ -229,4 +234,38 @@ What makes it more or less
             expected=together(without_calls(replay, row), without_waiting(row)),
             low=together(without_calls(replay, row, 0.5), without_waiting(row)),
             depends_on="what the CPU does between two copies",
+        )
+
+
+@fix
+class RowsAtOnce:
+    id = "rows-at-once"
+    explanation = f"""
+When it applies
+    torch.tensor() is called at least {MIN_TIMES} times in a row on a thread that launches work, with nothing in between
+    but what moves and joins its results, and never {duration(MAX_APART_NS)} or more of anything else.
+
+What is changed in the replay
+    All of the time before the next call of which they are more than half is gone; elsewhere, their own time.
+
+What makes it more or less
+    What Python does around such rows remains at most, where they are not picked by index but only built at once.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        part, gap = python_rows(analysis), replay.usual.gap
+        made = part > 0
+        if not made.any():
+            return
+        gone = np.where(part >= MAJORITY, gap, part * gap)
+        yield Proposal(
+            title=f"Build each batch in one call: {duration(most_per_step(replay, gone))} {replay.in_step} goes into "
+            "tensors made one by one from Python values",
+            categories=(Category.HOST_BOUND, Category.INPUT_BOUND),
+            culprit="torch.tensor",
+            problem="Batches are built from Python values one at a time",
+            remedy=ROWS_AT_ONCE,
+            expected=less_host_time(made, gone),
+            low=less_host_time(made, part * gap),
+            depends_on="what Python still does for each row",
         )

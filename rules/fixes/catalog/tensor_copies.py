@@ -16,8 +16,7 @@ from rules.analysis.arithmetic.intervals import Intervals, union
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import MIN_NS, copies, durations_times, less_host_time, together, without_calls
-from rules.fixes.forms.shared_heads import shared_heads
-from rules.fixes.forms.shifted_spectra import shifted_spectra
+from rules.fixes.forms.shared_heads import shared_heads, shifted_spectra
 from rules.fixes.forms.written import called_in_order, calls_of, costly_calls
 from rules.kernels.recorded_shapes import Shape, Shapes, elements, fitting, tensors_in
 from rules.losses.built_constants import MAX_LENGTH, Built, built

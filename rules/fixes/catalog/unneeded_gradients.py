@@ -28,7 +28,7 @@ from rules.fixes.forms.graph_passes import computed_again_in_graphs
 from rules.fixes.forms.others_gradients import others_gradients
 from rules.fixes.loops.filled import filled, joined
 from rules.kernels.recorded_shapes import Shape, elements, inputs_of_event, inputs_of_events
-from rules.memory.room import is_nearly_full
+from rules.memory.summary import is_nearly_full
 from rules.remedies.gradients import (
     GRADIENTS_AT_ONCE,
     NO_GRADIENTS_FOR_OTHERS,

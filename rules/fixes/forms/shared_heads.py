@@ -1,10 +1,11 @@
-"""Keys and values that are copied for each of the heads that share them."""
+"""Copies for the sake of a library: keys and values for the heads that share them, spectra that are shifted."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from parsers.model import I64, derived
+from parsers.model.arrays import distinct_values
 from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
@@ -82,3 +83,21 @@ def _are_as_many(source: Shapes, attention: Shapes) -> bool:
 def _is_of(one: list[int], read: list[int]) -> bool:
     """Whether what an attention reads has as many sequences as another tensor, of that length and size."""
     return read[0] == one[0] and sorted(read[-2:]) == sorted(one[-2:]) and elements(read) % elements(one) == 0
+
+
+NEAR = 2  # operators between a shift and the transform
+_SHIFTS = frozenset({"aten::fft_fftshift", "aten::fft_ifftshift", "aten::roll"})
+_TRANSFORM = "aten::fft_"
+
+
+@derived
+def shifted_spectra(analysis: Analysis) -> I64:
+    """The operators that shift what a Fourier transform right before or behind them gives or reads."""
+    trace, found = analysis.trace, [np.empty(0, np.int64)]
+    for operators in called_in_order(analysis):
+        shifts = named(trace, operators, _SHIFTS.__contains__)
+        transforms = named(trace, operators, lambda name: name.startswith(_TRANSFORM)) & ~shifts
+        near = distinct_values(np.add.outer(np.flatnonzero(transforms), np.arange(-NEAR, NEAR + 1)))
+        near = near[(near >= 0) & (near < len(operators))]
+        found.append(operators[near[shifts[near]]])
+    return np.concatenate(found)

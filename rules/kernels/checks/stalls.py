@@ -9,6 +9,7 @@ from parsers.model import KernelProfile
 from parsers.model.late import dataclass
 from rules.findings.base import Category
 from rules.kernels.checks.explanations import stall_reasons
+from rules.kernels.checks.memory import local_share
 from rules.kernels.checks.speed_of_light import COMPUTE, KernelRuleResult, check, memory_percent, numbers
 
 ISSUE_ACTIVE = "smsp__issue_active.avg.per_cycle_active"
@@ -157,3 +158,16 @@ def label_of(reason: str) -> str:
     """A stall reason as people read it: "long scoreboard"."""
     explanation = stall_reasons().get(reason)
     return explanation.label if explanation else reason.replace("_", " ")
+
+
+# An optimised instruction waits 1 to 6 cycles for one that takes a fixed time; without optimisation each waits the most
+# that its encoding can state, 15, and every variable lies in local memory.
+UNOPTIMISED_CYCLES = 8.0
+MIN_LOCAL_SHARE = 0.10
+
+
+def compiled_for_debugging(kernel: KernelProfile) -> bool:
+    """Whether it waits behind each instruction, for nothing else as long, and keeps its variables in memory."""
+    longest = next(iter(stalls(kernel)), None)
+    waits = longest is not None and longest.reason == "wait" and longest.cycles >= UNOPTIMISED_CYCLES
+    return waits and local_share(kernel) >= MIN_LOCAL_SHARE
