@@ -6,17 +6,15 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from viewer.capture.request import CaptureRequest, Target, TargetKind, Window
+from viewer.capture.storage import FarRun, far_runs
 from viewer.capture.target_words import UnreadableCommand, read_running
 from viewer.commands.capture import diagnose_and_keep
 from viewer.terminal.capture_command import record_and_tell
 from viewer.terminal.console import complain
 from viewer.terminal.exit_codes import BAD_INPUT, DONE
-
-if TYPE_CHECKING:
-    from viewer.capture.request import CaptureRequest
-    from viewer.capture.storage import FarRun
 
 EPILOG = """examples:
   KINETO_USE_DAEMON=1 python train.py      # how the program was started
@@ -65,7 +63,6 @@ def _number(text: str) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Record, or follow what was left, the oldest first; the exit code of the last."""
-    from viewer.capture.storage import far_runs
     from viewer.remote.names import PlaceProblem, find_place
 
     try:
@@ -103,7 +100,6 @@ def _diagnose_last(times: int) -> Callable[[Sequence[Path], str], int]:
 
 def _request(options: argparse.Namespace) -> CaptureRequest:
     from viewer.capture.interpreters import default_interpreter
-    from viewer.capture.request import CaptureRequest, Target, TargetKind, Window
 
     process = read_running(options.process)
     interpreter = options.python or ("" if options.on else default_interpreter(None))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from parsers.model import Progress, TraceError
 from parsers.model.units import size
 from viewer.loading.questions import ENDINGS, all_rows
-from viewer.query.limits import MAX_MEMORY, MAX_SECONDS
+from viewer.query.limits import MAX_MEMORY, MAX_SECONDS, Limits
 from viewer.terminal.console import NamesOutput, inputs, json_text, not_written, terminal_progress
 from viewer.terminal.exit_codes import DONE
 from viewer.terminal.option_values import memory, seconds
@@ -90,7 +90,6 @@ def run(options: argparse.Namespace) -> int:
         )
     from viewer.loading.recording_process import AskedRecording
     from viewer.query.errors import LimitReached, QueryError
-    from viewer.query.limits import Limits
     from viewer.query.questions import sql_of
     from viewer.remote.addresses import bring_here
     from viewer.user_data.storage import write_pieces

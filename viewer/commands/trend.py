@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from viewer.appearance.plain_text import one_line
 from viewer.terminal.console import print_json
 from viewer.terminal.exit_codes import DONE
 from viewer.terminal.option_values import add_reports, add_store, files_asked_for, write_reports
@@ -41,7 +42,6 @@ def declare(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the trend; the exit code."""
-    from viewer.appearance.plain_text import one_line
     from viewer.reports.comparison_blocks import trend_report
     from viewer.reports.rendering.terminal_report import as_terminal_text
     from viewer.reports.series_report import points_of, series_json
@@ -75,7 +75,6 @@ def _print_incidents(options: argparse.Namespace, history: History) -> int:
     """When steps of one program, or of all, were slow, and how slow."""
     from datetime import datetime
 
-    from viewer.appearance.plain_text import one_line
     from viewer.user_data.history import Series
 
     entries = history.entries(Series.INCIDENT, options.name)

@@ -11,7 +11,7 @@ from parsers.model import TraceError
 from viewer.capture.request import CaptureProblem, CaptureRequest, Target, Window
 from viewer.capture.target_words import UnreadableCommand
 from viewer.terminal.capture_command import add_program, target_from
-from viewer.terminal.console import NamesOutput, complain, inputs, json_text, terminal_progress
+from viewer.terminal.console import NamesOutput, complain, inputs, json_text, terminal_progress, write_bytes
 from viewer.terminal.exit_codes import BAD_INPUT, DONE, GATE_INCONCLUSIVE, INTERRUPTED
 from viewer.terminal.interruption import run_stoppably
 from viewer.terminal.option_values import add_reports, seconds, write_reports
@@ -180,7 +180,6 @@ def _tell(options: argparse.Namespace, request: CaptureRequest, trying: Trying, 
 def _write_patch(path: Path, source: Source, trials: Trials) -> None:
     """The lines of what won; where there are none, say why and write nothing."""
     from rules.verdict.trials import no_patch, unpatched
-    from viewer.terminal.console import write_bytes
 
     patch = source.patch(trials.winners)
     if not patch.files:

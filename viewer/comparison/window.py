@@ -13,6 +13,8 @@ from PySide6.QtWidgets import QMenuBar, QSplitter, QWidget
 from parsers.model import SYSTEM_ERRORS, Progress, Trace, TraceError, refused_by_system
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, how_many, percent, three_digits
+from rules.comparison.bridge import KINDS, REGIONS, BridgePart
+from rules.comparison.matched_steps import MatchedSteps, matched_steps
 from viewer.appearance.home_focus import HomeFocus
 from viewer.appearance.tab_order import TabOrder
 from viewer.appearance.widgets import (
@@ -25,9 +27,10 @@ from viewer.appearance.widgets import (
     vertical,
 )
 from viewer.comparison.bridge_chart import BridgePanel
-from viewer.comparison.comparing import Compared, compared
+from viewer.comparison.comparing import Compared, compared, rank_pairs
 from viewer.comparison.controls import ControlBar, PageButtons, menu_bar, title_of
 from viewer.comparison.details import Details
+from viewer.comparison.tables import about, step_names
 from viewer.comparison.twins import TwinTimelines
 from viewer.comparison.verdict_head import VerdictHead
 from viewer.desktop.jobs import Jobs
@@ -35,10 +38,8 @@ from viewer.documents.document import Document
 
 if TYPE_CHECKING:
     from rules.analysis.steps.steps import Step
-    from rules.comparison.bridge import BridgePart
     from rules.comparison.compare import Comparison
     from rules.comparison.findings import FindingChange
-    from rules.comparison.matched_steps import MatchedSteps
     from rules.comparison.side import Side
     from rules.findings.base import Evidence
     from rules.terms import Thresholds
@@ -245,8 +246,6 @@ class ComparisonWindow(QWidget):
             self._show_profiles(result)
         self.details.show_result(result, found.rows, found.tables)
         if result.sides is not None and found.steps is not None:
-            from rules.comparison.bridge import KINDS, REGIONS
-
             with_gpu = any(side.gpus for side in result.sides)
             self.bridge.show_bridges(result.bridges, KINDS if with_gpu else REGIONS)
             self._offer_ranks(result.sides)
@@ -277,7 +276,6 @@ class ComparisonWindow(QWidget):
     # Steps and ranks
 
     def _offer_ranks(self, sides: tuple[Side, Side]) -> None:
-        from viewer.comparison.comparing import rank_pairs
 
         pairs = rank_pairs(*sides)
         self._ranks = [rank for rank, _ in pairs]
@@ -293,7 +291,6 @@ class ComparisonWindow(QWidget):
     def _choose_steps(self, before: int, after: int) -> None:
         assert self.result is not None
         assert self.result.sides is not None
-        from viewer.comparison.tables import step_names
 
         chosen = []
         for side, steps, place in zip(self.result.sides, self._shown_steps(), (before, after), strict=True):
@@ -311,7 +308,6 @@ class ComparisonWindow(QWidget):
         sides = self.result.sides
 
         def work(progress: Progress) -> MatchedSteps:
-            from rules.comparison.matched_steps import matched_steps
 
             progress.step(0.0, "matching")
             return matched_steps(sides, steps)
@@ -319,7 +315,6 @@ class ComparisonWindow(QWidget):
         self.jobs.ask(MATCHING, work, self._show_steps)
 
     def _show_steps(self, steps: MatchedSteps) -> None:
-        from viewer.comparison.tables import step_names
 
         assert self.result is not None
         assert self.result.sides is not None
@@ -403,7 +398,6 @@ class ComparisonWindow(QWidget):
         self.foot.setText(text)
 
     def _say_sides(self) -> None:
-        from viewer.comparison.tables import about
 
         for header, trace in zip(self.twins.headers, self.traces, strict=True):
             header.about.setText(about(trace) if trace is not None else "")

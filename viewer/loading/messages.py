@@ -12,7 +12,7 @@ from typing import IO, Any, TypeVar
 import msgspec
 
 from parsers.files.decoders import from_json
-from parsers.model import Malformed, TraceError, UnknownFormat
+from parsers.model import SYSTEM_ERRORS, Malformed, TraceError, UnknownFormat, refused_by_system
 from parsers.storage.handover import Handover
 from viewer.query.errors import MemoryReached, QueryError
 
@@ -237,7 +237,6 @@ class Speaker:
 
 def outcome(work: Callable[[], T], path: str) -> T | Refused | Failed:
     """What something gives; what to say of it where it ended in an error."""
-    from parsers.model import SYSTEM_ERRORS, TraceError, refused_by_system
 
     try:
         return work()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from parsers.files import fetched
 from parsers.files.fetched import address_of, is_address, local_copy
-from parsers.model import Progress, TraceError, refused_by_system
+from parsers.model import Cancelled, Progress, TraceError, refused_by_system
 from parsers.model.late import dataclass
 
 if TYPE_CHECKING:
@@ -143,8 +143,6 @@ class _Service:
         except TraceError:
             raise
         except Exception as error:  # whatever the library of that file system raises
-            from parsers.model import Cancelled
-
             if isinstance(error, Cancelled):
                 raise
             raise unreachable(entry.address, error) from error

@@ -18,7 +18,7 @@ from viewer.statistics.operators import operator_columns, operator_times
 from viewer.tables.sizes import Sizes
 from viewer.tables.summaries.cpu import OperatorSummary
 from viewer.tables.summaries.gpu import KernelSummary
-from viewer.tables.table import Column
+from viewer.tables.table import Column, summaries, summary_of
 
 FEW = 5
 MAX_ROWS = 10_000  # of one table in JSON: more is asked for by a query
@@ -118,7 +118,6 @@ def _headed(columns: Sequence[Column]) -> tuple[tuple[str, ...], tuple[str, ...]
 
 def every_table(analysis: Analysis) -> list[Table]:
     """All summaries of the analysed time that have rows."""
-    from viewer.tables.table import summaries
 
     tables = (table_of(analysis, name) for name in summaries())
     return [table for table in tables if table.rows]
@@ -126,7 +125,6 @@ def every_table(analysis: Analysis) -> list[Table]:
 
 def table_of(analysis: Analysis, name: str, span: tuple[int, int] | None = None) -> Table:
     """One summary, of the analysed time or of [t0, t1)."""
-    from viewer.tables.table import summaries, summary_of
 
     summary, frame = summaries()[name], summary_of(analysis, name, span)
     columns = [plain(frame[column.name].tolist()) for column in summary.columns] if len(frame) else []

@@ -13,7 +13,7 @@ from PySide6.QtGui import QColor
 from parsers.model import I64, U8, U32, Counter, LaneKind, Trace, derived
 from parsers.model.arrays import distinct_values
 from parsers.model.late import dataclass
-from rules.analysis.idle.causes import Cause
+from rules.analysis.idle.causes import Cause, IdleTable
 from rules.terms import CulpritKind
 from viewer.appearance import theme
 from viewer.timeline.geometry.derived import Derived
@@ -28,7 +28,6 @@ from viewer.timeline.memory.stack import MemoryStack, stacks_of
 
 if TYPE_CHECKING:
     from rules.analysis.analysis import Analysis
-    from rules.analysis.idle.causes import IdleTable
     from rules.analysis.steps.steps import Step
 
 COLOR_MODES = ("family", "category", "name", "stream", "duration")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QBuffer, QObject, Qt, Signal
-from PySide6.QtGui import QActionGroup, QGuiApplication
+from PySide6.QtCore import QBuffer, QObject, QPoint, Qt, Signal
+from PySide6.QtGui import QActionGroup, QGuiApplication, QPainter
 from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QLineEdit, QMenu
 
 from parsers.model.units import duration, parse_duration
@@ -235,8 +235,6 @@ class WindowActions(QObject):
         return True
 
     def _draw_svg(self, target: QBuffer) -> None:
-        from PySide6.QtCore import QPoint
-        from PySide6.QtGui import QPainter
         from PySide6.QtSvg import QSvgGenerator
 
         timeline = self._parts.timeline

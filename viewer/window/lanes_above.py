@@ -10,14 +10,13 @@ from PySide6.QtCore import QObject, QTimer
 from parsers.model import Progress
 from viewer.documents.document import Document
 from viewer.documents.what_if import WhatIf
-from viewer.timeline.geometry.derived import GHOST, PATH
+from viewer.timeline.geometry.derived import GHOST, PATH, Derived
 from viewer.timeline.view import TimelineView
 from viewer.window.timeline_link import TimelineLink
 
 if TYPE_CHECKING:
     from rules.replay.critical_path import CriticalPath
     from viewer.statistics.what_if import Prediction
-    from viewer.timeline.geometry.derived import Derived
 
 _QUERY, _REQUESTS = "query/", "requests/"
 

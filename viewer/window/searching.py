@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QObject
 
@@ -23,9 +22,6 @@ from viewer.statistics.event_search import (
 from viewer.timeline.kinds.base import lane_words
 from viewer.window.commands import Commands, keys_text
 from viewer.window.palette import Hit, Mode, SearchField
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MAX_NAMES = 60
 _SLOT = "search"

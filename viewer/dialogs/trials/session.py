@@ -12,7 +12,7 @@ from PySide6.QtCore import QCoreApplication, QObject, Signal
 from parsers.files.private_folder import PrivateFolder
 from parsers.model import Progress, TraceError
 from parsers.model.late import dataclass
-from rules.trials.trial import Candidate, Trials
+from rules.trials.trial import Candidate, Kind, Trials
 from viewer.capture.recording import Recording
 from viewer.capture.request import CaptureProblem, CaptureRequest
 from viewer.capture.trials import journal
@@ -161,7 +161,6 @@ class TrialSession(QObject):
 
 def in_shown_order(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The control and the whole stand at the end, below what they are compared with."""
-    from rules.trials.trial import Kind
 
     last = {Kind.CONTROL: 1, Kind.TOGETHER: 2}
     return sorted(candidates, key=lambda each: last.get(each.kind, 0))

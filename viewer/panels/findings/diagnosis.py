@@ -9,7 +9,7 @@ from PySide6.QtGui import QAction, QFont, QResizeEvent
 from PySide6.QtWidgets import QMenu, QToolButton, QVBoxLayout, QWidget
 
 from parsers.model.units import how_many
-from rules.findings.base import Severity
+from rules.findings.base import Severity, rules
 from viewer.appearance import theme
 from viewer.appearance.widgets import (
     NO_MARGINS,
@@ -342,7 +342,6 @@ def _summary(diagnosis: Diagnosis, shown: int) -> tuple[str, str]:
 def _explainer(thresholds: Thresholds) -> Explained:
     """The parts of a rule's explanation; asked for few rules while a list of many is closed."""
     from rules.documentation import explanation_parts
-    from rules.findings.base import rules
 
     known = {rule.id: rule for rule in rules()}
     return lambda rule: explanation_parts(known[rule], thresholds) if rule in known else {}

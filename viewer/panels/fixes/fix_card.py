@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QCheckBox, QFrame, QPushButton, QSizePolicy, QVBox
 
 from parsers.model.units import capital
 from rules.fixes.base import switches_for
-from rules.trials.record import promise_here
+from rules.trials.record import FixRecord, promise_here
 from rules.trials.trial import Promised
 from rules.verdict.promises import depends_on, factor, held_back, step_with, usually, worded, worded_shortly
 from rules.verdict.trials import beside_promise, kept_here
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from rules import Finding
     from rules.fixes.plan import Plan, Promise
     from rules.trials.kept import KeptTrial
-    from rules.trials.record import FixRecord
 
 RANGE_WIDTH, RANGE_HEIGHT = 132, 20
 MAX_REMOVED = 2

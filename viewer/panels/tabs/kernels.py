@@ -12,6 +12,7 @@ from parsers.model.lanes import GPU_WORK
 from viewer.panels.panel import Panel, tab
 from viewer.panels.tables.table_model import Column, Show, described
 from viewer.panels.tables.table_view import TableView
+from viewer.statistics.kernels import duration_counts, family_table, kernel_table, operations_in
 from viewer.tables.summaries.gpu import KernelKinds, KernelSummary
 
 if TYPE_CHECKING:
@@ -92,7 +93,6 @@ class KernelsPanel(Panel):
         t0, t1 = self.span
 
         def work(analysis: Analysis) -> tuple[pd.DataFrame, pd.DataFrame]:
-            from viewer.statistics.kernels import duration_counts, family_table, kernel_table, operations_in
 
             trace = analysis.trace
             kernels = kernel_table(analysis, t0, t1)
@@ -126,7 +126,6 @@ class KernelsPanel(Panel):
 
         def work(_: object) -> CallsComparison:
             from rules.comparison.kernel_calls import compare_calls
-            from viewer.statistics.kernels import operations_in
 
             operations = operations_in(trace, *span)
             name = trace.events.name

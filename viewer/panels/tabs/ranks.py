@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSplitter, QWidget
 
+from rules.analysis.ranks.recorded import ranks_of
 from viewer.appearance.widgets import Label, fill, vertical
 from viewer.panels.panel import tab
 from viewer.panels.ranks.heat import Cell, RankHeat
 from viewer.panels.table_panel import TablePanel
 from viewer.panels.tables.table_model import Show, described
 from viewer.statistics.rank_map import Measure, Order
+from viewer.statistics.ranks import RankTables, rank_tables
 from viewer.tables.summaries.gpu import CollectiveSummary, RankSummary
 
 if TYPE_CHECKING:
     from rules.analysis.analysis import Analysis
     from viewer.panels.tables.table_view import TableView
     from viewer.query.explained import Behind
-    from viewer.statistics.ranks import RankTables
 
 COLLECTIVES = (
     described(CollectiveSummary, "collective"),
@@ -47,7 +48,6 @@ class _OfManyGpus(TablePanel):
 
     def refresh(self) -> None:
         def work(analysis: Analysis) -> RankTables:
-            from viewer.statistics.ranks import rank_tables
 
             return rank_tables(analysis)
 
@@ -72,7 +72,6 @@ class CollectivesPanel(_OfManyGpus):
         return super().has_data() and trace is not None and len(trace.collective_kernels) > 0
 
     def behind(self, table: TableView, row: int) -> Behind | None:
-        from rules.analysis.ranks.recorded import ranks_of
         from viewer.query.explained import Behind, quoted, starting_in
 
         frame, analysis = table.rows.frame, self.document.analysis
@@ -152,7 +151,6 @@ class RanksPanel(_OfManyGpus):
 
     def _choose_step(self, cell: Cell | None) -> None:
         """Select this step of this rank, and go to where it waited for others."""
-        from rules.analysis.ranks.recorded import ranks_of
 
         analysis = self.document.analysis
         if cell is None or analysis is None:

@@ -141,7 +141,6 @@ class Allocations(RowTable):
 def _joined(parts: list[Any]) -> Any:
     if len(parts) == 1:
         return parts[0]
-    import pandas as pd
 
     return pd.concat([pd.Series(each) for each in parts], ignore_index=True).array
 

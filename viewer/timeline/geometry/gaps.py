@@ -5,18 +5,14 @@ from __future__ import annotations
 import itertools
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from parsers.model.arrays import BOOL, I32, I64
 from parsers.model.late import dataclass
-from rules.analysis.idle.causes import Cause
+from rules.analysis.idle.causes import Cause, IdleTable
 from viewer.timeline.geometry.columns import Columns
 from viewer.timeline.geometry.row_index import Row, row_index
-
-if TYPE_CHECKING:
-    from rules.analysis.idle.causes import IdleTable
 
 PERIOD = 24  # fine lines: every pattern repeats after this many
 
