@@ -9,9 +9,9 @@ from typing import ClassVar
 
 from parsers.files.base import Parser, Source
 from parsers.files.source import open_bytes
-from parsers.files.texts import utf8
+from parsers.files.texts import decoded
 from parsers.files.unpacking_limit import LimitedStream
-from parsers.model import Effect, Malformed, Progress, ResultTable, Trace
+from parsers.model import Malformed, Progress, ResultTable, Trace
 from parsers.model.builder import MAX_TABLES, TraceBuilder
 from parsers.model.results import rows_shown
 
@@ -36,8 +36,7 @@ def read_profile(
             builder.tables.append(replace(table, rows=table.rows[:shown]))
     if not builder.tables:
         raise Malformed(source.path, "The profile has a header but no rows.", "Write it again.")
-    if limited.damage:
-        builder.quality.note("cut", Effect.NOTED, "the file is cut off or damaged", limited.damage)
+    builder.quality.cut(limited.damage)
     form, producer = wrote
     builder.came_from(source.name, form, producer)
     return builder.build(progress.part(0.5, 1.0))
@@ -55,6 +54,6 @@ class PrintedProfile(Parser):
 
     def read(self, source: Source, progress: Progress) -> Trace:
         def tables(content: bytes) -> Iterable[ResultTable]:
-            return self.tables(utf8(content).decode("utf-8", "replace"))
+            return self.tables(decoded(content))
 
         return read_profile(source, progress, (self.format, self.producer), tables)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parsers.files.base import Parser, Source, parser
-from parsers.files.texts import utf8
+from parsers.files.texts import decoded, utf8
 from parsers.files.unpacking_limit import whole_content
 from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
@@ -72,7 +72,7 @@ class OtherMonitors(Parser):
         content = whole_content(
             source, progress.part(0.0, 0.5), "reading the device log", "Log fewer readings."
         )
-        lines = utf8(content).decode("utf-8", "replace").splitlines()
+        lines = decoded(content).splitlines()
         chips = [int(found[1]) for found in map(_OF_NPU.match, lines) if found]
         log = _Log(Readings(), max(chips, default=0) + 1)
         for place, line in enumerate(lines, 1):
@@ -82,15 +82,7 @@ class OtherMonitors(Parser):
                 source.path, "The log has a header but no readings.", "Let the tool run for a few seconds."
             )
         builder = TraceBuilder(epoch_ns=0 if log.zoned else None)
-        builder.quality.read(log.readings.lines + log.readings.unreadable)
-        builder.quality.keep(log.readings.lines)
-        builder.quality.note(
-            "unreadable line",
-            Effect.QUARANTINED,
-            "Lines that do not fit the header were left out.",
-            log.readings.example,
-            log.readings.unreadable,
-        )
+        log.readings.account(builder.quality, "Lines that do not fit the header were left out.")
         if not log.zoned:
             builder.quality.note(
                 "no date",

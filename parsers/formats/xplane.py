@@ -10,13 +10,12 @@ from typing import Any
 
 from parsers.files.base import Parser, Source, parser
 from parsers.files.source import READ_ERRORS, open_bytes
-from parsers.files.unpacking_limit import UnpackingLimit
+from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import ArgumentSource, Effect, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass, regex
 
 _SPACE = regex(rb"\x0a.{1,6}?(?:\x08.{1,10}?)?\x12.{1,2}(?:/(?:host|device):|Task Environment)", re.DOTALL)
-_BYTES_AT_ONCE = 4 << 20
 _BYTES_AN_EVENT_BYTE = 12  # memory for each byte of the file: columns of events and of their statistics
 
 
@@ -69,17 +68,9 @@ class XPlane(Parser):
 
 def _content(source: Source, progress: Progress) -> tuple[bytes, str]:
     """All bytes, and why they end early if they do."""
-    limit = UnpackingLimit(source)
-    parts: list[bytes] = []
     with open_bytes(source) as stream:
-        try:
-            while block := stream.read(_BYTES_AT_ONCE):
-                limit.add(len(block))
-                progress.step(limit.share, "reading the profile")
-                parts.append(block)
-        except READ_ERRORS as error:
-            return b"".join(parts), str(error) or type(error).__name__
-    return b"".join(parts), ""
+        limited = LimitedStream(stream, source, progress, "reading the profile")
+        return b"".join(iter(limited.read, b"")), limited.damage
 
 
 @dataclass(slots=True)

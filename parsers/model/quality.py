@@ -144,6 +144,11 @@ class QualityRecorder:
             count, reason, example = before.count + count, before.reason, before.example or example
         self._notes[kind, effect] = QualityNote(kind, count, effect, reason, example[:200])
 
+    def cut(self, damage: str, kept: str = "") -> None:
+        """Note why a file ends before its end, if it does; ``kept`` says what is done with what comes before."""
+        if damage:
+            self.note("cut", Effect.NOTED, f"the file is cut off or damaged{kept}", damage)
+
     def read_times(self, good: BOOL, where: Callable[[int], str]) -> None:
         """Count rows, and those that are left out for their times; ``where`` names the row with an index."""
         self.read(len(good))

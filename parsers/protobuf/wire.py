@@ -22,19 +22,19 @@ def fields(message: bytes | memoryview) -> Iterator[tuple[int, int, int | memory
     view = memoryview(message)
     at, end = 0, len(view)
     while at < end:
-        key, at = _varint(view, at, end)
+        key, at = varint(view, at, end)
         wire, number = key & 7, key >> 3
         if number == 0:
             raise Damaged("field number 0")
         if wire == BYTES:
-            size, at = _varint(view, at, end)
+            size, at = varint(view, at, end)
             stop = at + size
             if stop > end:
                 raise Damaged("a field ends beyond its message")
             yield number, wire, view[at:stop]
             at = stop
         elif wire == VARINT:
-            value, at = _varint(view, at, end)
+            value, at = varint(view, at, end)
             yield number, wire, value
         elif wire in (FIXED64, FIXED32):
             stop = at + (8 if wire == FIXED64 else 4)
@@ -46,7 +46,8 @@ def fields(message: bytes | memoryview) -> Iterator[tuple[int, int, int | memory
             raise Damaged(f"wire type {wire}")
 
 
-def _varint(view: memoryview, at: int, end: int) -> tuple[int, int]:
+def varint(view: memoryview, at: int, end: int) -> tuple[int, int]:
+    """A number that begins at a place, and where it ends; raises ``Damaged`` where it is cut."""
     if at >= end:
         raise Damaged("a number is cut")
     byte = view[at]
@@ -93,3 +94,17 @@ def message(value: int | memoryview) -> memoryview:
     if isinstance(value, int):
         raise Damaged("no message")
     return value
+
+
+def packed(value: int | memoryview) -> Iterator[int]:
+    """The numbers of a field, which stand alone or one behind the other; one that is cut is left out."""
+    if isinstance(value, int):
+        yield integer(value)
+        return
+    number, shift = 0, 0
+    for byte in value:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            yield number
+            number, shift = 0, 0

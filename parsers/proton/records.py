@@ -61,9 +61,7 @@ def _events_of(source: Source, builder: TraceBuilder, progress: Progress) -> Pro
         lists = JsonLists(stream, {_LIST}, _DEEPEST, _OWNER_DEPTH)
         for piece in lists.pieces():
             records.add(piece)
-    if lists.damage:
-        reason = "the file is cut off or damaged; what comes before is shown"
-        builder.quality.note("cut", Effect.NOTED, reason, lists.damage)
+    builder.quality.cut(lists.damage, "; what comes before is shown")
     return records.events()
 
 

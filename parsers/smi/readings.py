@@ -7,7 +7,7 @@ from dataclasses import field
 
 import numpy as np
 
-from parsers.model import Counter, Excessive
+from parsers.model import Counter, Effect, Excessive, QualityRecorder
 from parsers.model.counters import MAX_READ
 from parsers.model.late import dataclass
 from parsers.smi.columns import Quantity
@@ -62,6 +62,12 @@ class Readings:
         """Count a line that could not be read."""
         self.unreadable += 1
         self.example = self.example or f"line {place}: {line.strip()[:120]}"
+
+    def account(self, quality: QualityRecorder, left_out: str) -> None:
+        """State how many lines were read, and why the others were ``left_out``."""
+        quality.read(self.lines + self.unreadable)
+        quality.keep(self.lines)
+        quality.note("unreadable line", Effect.QUARANTINED, left_out, self.example, self.unreadable)
 
     def counters(self, device: str = "GPU") -> list[Counter]:
         """One counter for each GPU and column, sorted by time; columns read at the same moments share their times."""

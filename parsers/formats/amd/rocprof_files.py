@@ -12,7 +12,7 @@ from parsers.files.base import Parser, Source, parser
 from parsers.files.signatures import USUAL_GROWTH
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream, require_memory
-from parsers.model import Effect, Progress, Trace
+from parsers.model import Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass, regex
 from parsers.rocm.table_records import (
@@ -149,12 +149,6 @@ class Rocprofv3Json(Parser):
         for each in processes.values():
             each.finish()
         timeline.finish()
-        if lists.damage:
-            builder.quality.note(
-                "cut",
-                Effect.NOTED,
-                "the file is cut off or damaged; what comes before is shown",
-                lists.damage,
-            )
+        builder.quality.cut(lists.damage, "; what comes before is shown")
         builder.came_from(source.name, self.format, "rocprofv3")
         return builder.build(progress.part(0.8, 1.0))

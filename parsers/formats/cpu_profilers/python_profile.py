@@ -10,7 +10,7 @@ import numpy as np
 
 from parsers.data_marshal import NoData, loads
 from parsers.files.base import Parser, Source, parser
-from parsers.files.texts import utf8
+from parsers.files.texts import decoded, utf8
 from parsers.model import F64, I64, Malformed, Progress, ResultTable, Trace
 from parsers.model.late import dataclass, regex
 from parsers.model.names.source_files import frame_parts, is_own_frame
@@ -112,9 +112,7 @@ class PythonProfile(Parser):
                 yield _table(functions, 0.0)
                 yield _own_code(functions, calls)
             else:
-                for functions, in_all in printed_functions(
-                    utf8(content).decode("utf-8", "replace").splitlines()
-                ):
+                for functions, in_all in printed_functions(decoded(content).splitlines()):
                     yield _table(functions, in_all)
 
         return read_profile(source, progress, (self.format, "cProfile"), tables)

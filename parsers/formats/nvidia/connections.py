@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from parsers.files.base import Parser, Source, parser
-from parsers.files.texts import utf8
+from parsers.files.texts import decoded, utf8
 from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace
 from parsers.model.late import regex
 from parsers.model.results import Cell
@@ -100,7 +100,7 @@ class NcclLog(Parser):
 
     def read(self, source: Source, progress: Progress) -> Trace:
         def tables(content: bytes) -> list[ResultTable]:
-            found = [*nccl_tables(utf8(content).decode("utf-8", "replace"))]
+            found = [*nccl_tables(decoded(content))]
             if not found:
                 raise Malformed(
                     source.path,

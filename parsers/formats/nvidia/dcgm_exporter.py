@@ -49,12 +49,7 @@ class DcgmExporter(Parser):
         if not counters:
             raise Malformed(source.path, "These metrics contain no GPU readings.", "Scrape them again.")
         builder = TraceBuilder(epoch_ns=0 if timed else None)
-        builder.quality.read(readings.lines + readings.unreadable)
-        builder.quality.keep(readings.lines)
-        builder.quality.note(
-            "unreadable line", Effect.QUARANTINED, "Lines that are not metrics were left out.", readings.example,
-            readings.unreadable,
-        )  # fmt: skip
+        readings.account(builder.quality, "Lines that are not metrics were left out.")
         if not timed:
             builder.quality.note(
                 "no date", Effect.NOTED, "The metrics contain no times, so pages are assumed to be 1 s apart."

@@ -10,6 +10,7 @@ from typing import IO
 
 from parsers.files.base import Parser, Source, parser
 from parsers.files.source import READ_ERRORS, open_bytes
+from parsers.files.texts import decoded
 from parsers.files.unpacking_limit import UnpackingLimit
 from parsers.model import Counter, Effect, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
@@ -65,11 +66,11 @@ class DeviceLog(Parser):
     version = 7
 
     def recognises(self, source: Source) -> bool:
-        lines = _decoded(source.head).splitlines()[:200]
+        lines = decoded(source.head).splitlines()[:200]
         return any(map(_kind_of, lines)) or bool(lines and columns_of(_cells(lines[0])))
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        log = _Log(Readings(), day_comes_first(_decoded(source.head)))
+        log = _Log(Readings(), day_comes_first(decoded(source.head)))
         cut = ""
         try:
             with open_bytes(source) as stream:
@@ -103,16 +104,7 @@ class DeviceLog(Parser):
 
 def _trace(source: Source, log: _Log, counters: list[Counter]) -> TraceBuilder:
     builder = TraceBuilder()
-    readings = log.readings
-    builder.quality.read(readings.lines + readings.unreadable)
-    builder.quality.keep(readings.lines)
-    builder.quality.note(
-        "unreadable line",
-        Effect.QUARANTINED,
-        "Lines that do not fit the header were left out.",
-        readings.example,
-        readings.unreadable,
-    )
+    log.readings.account(builder.quality, "Lines that do not fit the header were left out.")
     if log.guessed_months:
         builder.quality.note(
             "order of dates",
@@ -365,12 +357,6 @@ def _kind_of(line: str) -> str:
     if "," in text and _QUERY.match(text) and _QUERY_FIELDS.search(text):
         return "query"
     return "query" if _HAS_TIME.search(text) and columns_of_scripts(_cells(text)) else ""
-
-
-def _decoded(data: bytes) -> str:
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return data.decode("utf-16", "replace")
-    return data.decode("utf-8", "replace")
 
 
 def _lines(stream: IO[bytes], head: bytes) -> Iterator[str]:

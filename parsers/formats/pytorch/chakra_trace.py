@@ -22,7 +22,7 @@ from parsers.model import Effect, Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass, regex
 from parsers.model.results import KERNEL_TIMES, KERNEL_TIMES_TITLE, Cell, ResultTable, rows_shown
-from parsers.protobuf.wire import Damaged, fields, integer, message, text
+from parsers.protobuf.wire import Damaged, fields, integer, message, packed, text, varint
 
 _START = regex(rb".{1,3}?(?:\x0a.[\x20-\x7e]{1,60})?\x12.\x0a\x06schema", re.DOTALL)
 _MAX_BYTES = 1 << 30
@@ -69,9 +69,7 @@ class ChakraTrace(Parser):
         bad = found.operators.bad
         builder.quality.read(bad)
         builder.quality.note("unreadable", Effect.QUARANTINED, "a node that cannot be read", "", bad)
-        if damage:
-            reason = "the file is cut off or damaged; what comes before is counted"
-            builder.quality.note("cut", Effect.NOTED, reason, damage)
+        builder.quality.cut(damage, "; what comes before is counted")
         builder.came_from(source.name, self.format, "Chakra")
         return builder.build(progress.part(0.8, 1.0))
 
@@ -143,7 +141,7 @@ class _Read:
             elif number == _NODE_NAME:
                 read.name = text(value)
             elif number == _CALLED_BY and read.called_by is None:
-                read.called_by = value if isinstance(value, int) else _first_varint(value)
+                read.called_by = next(packed(value), None)
             elif number == _DURATION:
                 read.micros = integer(value)
             elif number == _INPUTS:
@@ -160,28 +158,11 @@ def _messages(content: bytes) -> Iterator[memoryview]:
     """The messages of a file, each after its length; raises ``Damaged`` where one ends beyond the file."""
     view, at = memoryview(content), 0
     while at < len(view):
-        size, shift = 0, 0
-        while True:
-            if at >= len(view) or shift > 35:
-                raise Damaged("a length is cut or too long")
-            byte = view[at]
-            at, size, shift = at + 1, size | (byte & 0x7F) << shift, shift + 7
-            if byte < 0x80:
-                break
+        size, at = varint(view, at, len(view))
         if at + size > len(view):
             raise Damaged("a message ends beyond the file")
         yield view[at : at + size]
         at += size
-
-
-def _first_varint(packed: memoryview) -> int | None:
-    """The first of several numbers in one field; None where there is none."""
-    value = 0
-    for index, byte in enumerate(packed[:10]):
-        value |= (byte & 0x7F) << 7 * index
-        if byte < 0x80:
-            return value
-    return None
 
 
 def _as_json(python: str) -> msgspec.Raw:

@@ -116,9 +116,7 @@ class ExecutionTrace(Parser):
             raise Malformed(source.path, "This execution trace holds no operator.", _HINT)
         builder.quality.read(nodes.bad)
         builder.quality.note("unreadable", Effect.QUARANTINED, "a node that cannot be read", "", nodes.bad)
-        if lists.damage:
-            reason = "the file is cut off or damaged; what comes before is counted"
-            builder.quality.note("cut", Effect.NOTED, reason, lists.damage)
+        builder.quality.cut(lists.damage, "; what comes before is counted")
         builder.came_from(source.name, self.format, "PyTorch")
         return builder.build(progress.part(0.8, 1.0))
 

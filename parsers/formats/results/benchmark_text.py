@@ -82,8 +82,7 @@ class BenchmarkText(Parser):
             )
         builder.quality.read(rows)
         builder.quality.keep(rows)
-        if limited.damage:
-            builder.quality.note("cut", Effect.NOTED, "the file is cut off or damaged", limited.damage)
+        builder.quality.cut(limited.damage)
         builder.came_from(source.name, self.format, producer)
         return builder.build(progress.part(0.5, 1.0))
 

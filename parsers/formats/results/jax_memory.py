@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from dataclasses import field
 
 from parsers.files.base import Parser, Source, parser
@@ -16,7 +15,7 @@ from parsers.model.late import dataclass, regex
 from parsers.model.names.source_files import is_own_file
 from parsers.model.results import Cell, ResultTable, rows_shown, titled
 from parsers.model.units import percent, size
-from parsers.protobuf.wire import Damaged, fields, integer, message, text
+from parsers.protobuf.wire import Damaged, fields, integer, message, packed, text
 
 _START = regex(rb"\n\x04\x08.\x10.\n\x04\x08.\x10.\x12", re.DOTALL)
 _COUNTED = (b"\x0ballocations", b"\x05space", b"\x04kind")
@@ -101,7 +100,7 @@ class _Profile:
                     stated = _numbers(message(value))
                     labels[self.strings[stated.get(1, 0)]] = self.strings[stated.get(2, 0)]
                 elif number in (1, 2):
-                    (places if number == 1 else values).extend(_packed(value))
+                    (places if number == 1 else values).extend(packed(value))
             kind = labels.get("kind", ""), labels.get("device", "")
             count, held = (*values, 0, 0)[:2]
             if not count and not held:
@@ -146,17 +145,3 @@ def _table(builder: TraceBuilder, kind: str, device: str, held: dict[tuple[str, 
 
 def _numbers(content: memoryview) -> dict[int, int]:
     return {number: integer(value) for number, _, value in fields(content) if isinstance(value, int)}
-
-
-def _packed(value: int | memoryview) -> Iterator[int]:
-    """Numbers that stand alone or one behind the other."""
-    if isinstance(value, int):
-        yield integer(value)
-        return
-    number, shift = 0, 0
-    for byte in value:
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            yield number
-            number, shift = 0, 0

@@ -12,7 +12,7 @@ import msgspec
 
 from parsers.files.base import Parser, Source, parser
 from parsers.files.decoders import UNREADABLE
-from parsers.files.texts import utf8
+from parsers.files.texts import decoded
 from parsers.files.unpacking_limit import whole_content
 from parsers.model import Malformed, Progress, Trace
 from parsers.model.builder import MAX_TABLES, TraceBuilder
@@ -147,7 +147,7 @@ class PrintedServing(Parser):
         return any(b"= Serving Benchmark Result =" in each for each in source.printed)
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        text = utf8(whole_results(source, progress)).decode("utf-8", "replace")
+        text = decoded(whole_results(source, progress))
         boxes = [*_BOX.finditer(text)]
         ends = [0, *(box.end() for box in boxes)]
         tests = [

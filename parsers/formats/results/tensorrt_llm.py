@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from parsers.files.base import Parser, Source, parser
-from parsers.files.texts import utf8
+from parsers.files.texts import decoded
 from parsers.formats.results.load_tests import (
     FIGURES,
     Row,
@@ -101,7 +101,7 @@ class PrintedTrtllmBench(Parser):
         return any(b"= PERFORMANCE OVERVIEW" in each for each in source.printed)
 
     def read(self, source: Source, progress: Progress) -> Trace:
-        text = utf8(whole_results(source, progress)).decode("utf-8", "replace")
+        text = decoded(whole_results(source, progress))
         tests, end = [], 0
         for overview in _OVERVIEW.finditer(text):
             about = dict(_PRINTED_FIGURE.findall(text[end : overview.start()]))
