@@ -87,7 +87,6 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser of the command in ``arguments``; only that command's code is imported."""
     known = command_names()
     parser = CommandParser(
         prog="stallscope",

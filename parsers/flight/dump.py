@@ -133,7 +133,6 @@ class EntryReader:
         )
 
     def _elements_of(self, shapes: Any) -> int:
-        """The elements of all tensors of a list of shapes."""
         if not isinstance(shapes, list | tuple):
             return 0
         known = self._elements.get(id(shapes))

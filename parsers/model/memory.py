@@ -174,7 +174,6 @@ class Memory:
         return tuple(self.frames[frame] for frame in self.stack_frame[inside].tolist())
 
     def columns(self) -> dict[str, Array]:
-        """Everything that is a column, by name."""
         parts: dict[str, Array] = {"stack_offset": self.stack_offset, "stack_frame": self.stack_frame}
         for name, part in (("allocation", self.allocations), ("block", self.blocks)):
             parts |= {f"{name}.{each.name}": getattr(part, each.name) for each in fields(part)}

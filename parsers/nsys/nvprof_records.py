@@ -121,7 +121,6 @@ class _Recording:
         state_capture(self.builder)
 
     def _devices(self, texts: Mapping[int, str]) -> dict[int, int]:
-        """The builder's number of each recorded GPU."""
         found = {}
         columns = (
             "id",

@@ -185,7 +185,6 @@ class _Recording:
 
 
 def _described(description: str, operation: str, kernel: str) -> tuple[str, EventKind, CopyKind]:
-    """Name, kind and direction of an operation."""
     if operation.startswith("Copy"):
         direction = next((kind for word, kind in _COPIES.items() if word in operation), CopyKind.UNKNOWN)
         short = {CopyKind.H2D: "HtoD", CopyKind.D2H: "DtoH", CopyKind.D2D: "DtoD"}.get(direction, operation)

@@ -59,7 +59,6 @@ class Readings:
         series.value.append(value * quantity.factor)
 
     def unusable(self, line: str, place: int) -> None:
-        """Count a line that could not be read."""
         self.unreadable += 1
         self.example = self.example or f"line {place}: {line.strip()[:120]}"
 

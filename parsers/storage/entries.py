@@ -36,7 +36,6 @@ class Entries:
 
     @property
     def folder(self) -> Path:
-        """Where they are kept."""
         return user_folder(platformdirs.user_cache_path) / self.name
 
     def read(self, key: str) -> bytes | None:

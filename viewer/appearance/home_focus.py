@@ -42,7 +42,6 @@ class HomeFocus(QObject):
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether another part of the same window has the focus."""
         if not isValid(self._window):  # the window is being deleted, part by part
             return False
         home, focus = self._home(), QApplication.focusWidget()

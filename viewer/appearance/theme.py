@@ -90,7 +90,6 @@ class Theme:
 
     @property
     def grey(self) -> QColor:
-        """What stands for nothing in particular."""
         return self.families["other"]
 
     def plain(self, value: str) -> QColor:

@@ -184,7 +184,6 @@ class Figure(QObject):
         label.installEventFilter(self)
 
     def explain(self, on: bool = True) -> None:
-        """Whether somebody knows what it is the sum of."""
         self._explains = on
         self._label.setCursor(Qt.CursorShape.PointingHandCursor if on else Qt.CursorShape.ArrowCursor)
         self._label.set_hint("Click for what it is the sum of" if on else "")

@@ -142,6 +142,5 @@ class Recordings:
             slot.recording.close()
 
     def close(self) -> None:
-        """End everything, whatever it is doing."""
         for slot in list(self._open.values()):
             slot.recording.close()

@@ -26,9 +26,7 @@ class Running(Protocol):
         """The process of this machine that stands for it, 0 where there is none."""
         ...
 
-    def pieces(self) -> Iterator[bytes]:
-        """What the program prints, as it comes."""
-        ...
+    def pieces(self) -> Iterator[bytes]: ...
 
     def wait(self) -> int:
         """Wait for its end; the exit code. Raises ``Unreachable`` where the connection stays broken."""

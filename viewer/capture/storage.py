@@ -51,7 +51,6 @@ def _read(path: Path) -> Any:
 
 
 def _request(values: Any) -> CaptureRequest | None:
-    """None where it is no request, or a damaged one."""
     try:
         return CaptureRequest.from_json(values) if isinstance(values, dict) else None
     except ValueError:

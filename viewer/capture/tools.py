@@ -59,7 +59,6 @@ class ToolFound:
 
     @property
     def version_text(self) -> str:
-        """The version with dots."""
         return ".".join(str(part) for part in self.version) or "unknown version"
 
 

@@ -237,7 +237,6 @@ def _undecided(analysis: Analysis, diagnosis: Diagnosis) -> str:
 
 
 def _diagnose_many(run: ManyRanks, options: argparse.Namespace, progress: Progress) -> int:
-    """The same of a run of many ranks, by summaries."""
     from rules.summaries.findings import diagnosis_of_many
     from viewer.reports.many_ranks_report import as_json, as_text, many_ranks_report
 

@@ -128,7 +128,6 @@ class ControlBar(QWidget):
                 return
 
     def toggle_length(self) -> None:
-        """From the same scale to the same length, or back."""
         (self.scale if self.length.isChecked() else self.length).setChecked(True)
 
 

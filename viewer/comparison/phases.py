@@ -65,7 +65,6 @@ class StepRun:
         return cls(trace, event, *trace.events.spans(event), region, texts)
 
     def said_at(self, when: float) -> str:
-        """What runs at a time, in a few words."""
         place = int(np.searchsorted(self.start, when, side="right")) - 1
         if place < 0 or not len(self.event) or when > self.end.max():
             return "outside of this step"

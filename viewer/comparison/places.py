@@ -54,7 +54,6 @@ def _of_part(title: str, part: BridgePart, steps: MatchedSteps, number: int, sid
 
 
 def _ranges(side: Side, steps: MatchedSteps, number: int, name: str) -> list[Evidence]:
-    """The ranges of one name inside the step."""
     trace, step = side.trace, steps.steps[number]
     t0, t1 = side.analysis.window if step is None else (step.start, step.end)
     ranges = trace.events.of_kind(EventKind.REGION)

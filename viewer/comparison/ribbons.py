@@ -145,7 +145,6 @@ class Ribbons(QWidget):
                 self._small.draw(painter, said, visible.left() + 5, y, room)
 
     def _pills(self, painter: QPainter) -> None:
-        """What became of each phase, where there is room."""
         colors, taken = theme.current(), -4.0
         width = self._states[0].scale.width
         for before, after in sorted(self.pairs, key=lambda pair: pair[0].start):
@@ -171,7 +170,6 @@ class Ribbons(QWidget):
             taken = box.right()
 
     def _selected(self, painter: QPainter) -> None:
-        """A line from the selected event to its counterpart."""
         ends = []
         for state, y in zip(self._states, (0.0, float(self.height())), strict=True):
             if state.selected < 0 or state.scene is None:

@@ -38,7 +38,6 @@ def end_at_once_when_told() -> None:
 
 
 def _known(*names: str) -> list[signal.Signals]:
-    """Those of the signals that this system has."""
     return [getattr(signal, name) for name in names if hasattr(signal, name)]
 
 

@@ -43,7 +43,6 @@ class Request:
 
     @classmethod
     def unpacked(cls, line: bytes) -> Request | None:
-        """The request of such a line; None when it is none."""
         try:
             stated = json.loads(line)
             if stated["protocol"] != PROTOCOL:
@@ -135,7 +134,6 @@ class SingleInstance(QObject):
 
     @property
     def is_first(self) -> bool:
-        """Whether later starts come here."""
         return self._server is not None
 
     def hand_over(self, request: Request) -> bool:

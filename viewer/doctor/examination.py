@@ -157,7 +157,6 @@ def _answer(helper: HelperProcess, until: float) -> bytes | None:
 
 
 def _left_behind(folder: Path) -> str:
-    """What a way of opening left there."""
     processes = _processes_left(folder)
     files = [each for each in (folder / "temporary").rglob("*") if each.is_file()]
     parts = [f"{len(processes)} processes"] if processes else []

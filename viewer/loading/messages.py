@@ -68,7 +68,6 @@ class Refused(msgspec.Struct, tag=True, frozen=True):
 
     @staticmethod
     def of(error: TraceError) -> Refused:
-        """What to say of an error."""
         return Refused(type(error).__name__, str(error.path), error.problem, error.hint)
 
     def error(self) -> TraceError:
@@ -151,7 +150,6 @@ class Mistaken(msgspec.Struct, tag=True, frozen=True):
 
     @staticmethod
     def of(error: QueryError) -> Mistaken:
-        """What to say of an error."""
         is_short = isinstance(error, MemoryReached)
         return Mistaken(error.problem, error.hint, error.word, error.place, is_short)
 
@@ -228,7 +226,6 @@ class Speaker:
         self._pipe.flush()
 
     def step(self, fraction: float, doing: str) -> None:
-        """A listener of ``Progress``."""
         now = time.monotonic()
         if now - self._last >= _SAY_EVERY_S:
             self._last = now

@@ -117,7 +117,6 @@ class BottomPanels(QWidget):
         return False
 
     def _complete(self) -> None:
-        """All tabs now: there is a recording, or there was time to make them."""
         while self._make_next():
             pass
         self.update_tabs()
@@ -165,7 +164,6 @@ class BottomPanels(QWidget):
         self._on_current()
 
     def _insert(self, panel: Panel) -> None:
-        """Give a panel its tab, in the order of the panels."""
         if self.tabs.indexOf(panel) < 0:
             earlier = self.panels[: self.panels.index(panel)]
             self.tabs.insertTab(sum(self.tabs.indexOf(each) >= 0 for each in earlier), panel, panel.title)

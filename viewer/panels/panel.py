@@ -128,7 +128,6 @@ class Panel(QWidget):
         """Compute and show."""
 
     def invalidate(self, _: object = None) -> None:
-        """What is shown is out of date."""
         self._stale = True
         if self.isVisible():
             self._refresh_now()

@@ -64,7 +64,6 @@ def candidates(sql: str, place: int, trace: Trace | None = None) -> tuple[int, l
 
 
 def _last_word(text: str) -> str:
-    """The letters at the end of a text."""
     return text[len(text.rstrip(_LETTERS)) :]
 
 

@@ -45,7 +45,6 @@ class Far:
         return self.place.title
 
     def open(self) -> None:
-        """Connect where that is needed; raises ``PlaceProblem``."""
         with self._opening:
             self._reach.open()
 

@@ -47,9 +47,7 @@ class Reach(Protocol):
         """Whether a process that ended so lost its connection, and so says nothing about what it ran."""
         ...
 
-    def close(self) -> None:
-        """Leave nothing on this machine that belongs to the connection."""
-        ...
+    def close(self) -> None: ...
 
 
 @runtime_checkable

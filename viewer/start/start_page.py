@@ -210,7 +210,6 @@ class RecentTile(Tile):
             super().keyPressEvent(event)
 
     def menu(self) -> QMenu:
-        """What can be done with the entry."""
         menu = QMenu(self)
         menu.addAction("Open", self.click)
         menu.addAction("Remove from the list", self.remove_wanted.emit)

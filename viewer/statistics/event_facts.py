@@ -69,7 +69,6 @@ def fact_of_slack(ns: int) -> Fact:
 
 
 def _named(trace: Trace, label: str, event: int) -> Fact:
-    """A fact that leads to another event."""
     return Fact(label, called(trace, event), event, trace.name(event))
 
 

@@ -146,7 +146,6 @@ class CommandParser(argparse.ArgumentParser):
         return super()._get_values(action, arg_strings)
 
     def error(self, message: str) -> NoReturn:
-        """One line, and where to read on."""
         files = [word for word in self._words or () if word[:1] == "-" and os.path.lexists(word)]
         if files:
             message = f"{message} (write the name of the file {files[0]} as .{os.sep}{files[0]})"

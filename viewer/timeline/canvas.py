@@ -160,7 +160,6 @@ class LaneCanvas(QWidget):
         self.update()
 
     def _show_other_times(self) -> None:
-        """The names beside the lanes stay as they are."""
         self._picture = None
         self.update(NAMES_WIDTH, 0, self.width() - NAMES_WIDTH, self.height())
 

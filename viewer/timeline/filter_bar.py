@@ -44,7 +44,6 @@ class FilterBar(QWidget):
         self.field.selectAll()
 
     def set_text(self, text: str) -> None:
-        """Filter by a text; an empty one shows all lanes."""
         self.field.setText(text)
         self.setVisible(bool(text.strip()))
 

@@ -162,12 +162,10 @@ class LaneCommands:
             self._arrangement.hidden.clear()
 
     def reset(self) -> None:
-        """The arrangement a recording starts with."""
         with self._history.change("reset the lanes"):
             self._state.arrangement = Arrangement().switched_like(self._arrangement)
 
     def resize(self, placed: Placed, height: int) -> None:
-        """Give a lane a height in pixels; more height shows more levels."""
         with self._history.change("resize a lane", placed.track.key):
             self._arrangement.heights[placed.track.key] = min(max(height, COLLAPSED), TALLEST)
 

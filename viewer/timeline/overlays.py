@@ -347,7 +347,6 @@ class Overlays:
 
 
 def _by_lane(shown: Sequence[Shown]) -> dict[int, Shown]:
-    """Which track each lane is drawn in."""
     tracks = ((each, each.placed.track) for each in shown)
     return {lane: each for each, track in tracks for lane in (track.lane, track.calls) if lane >= 0}
 

@@ -127,7 +127,6 @@ class Overview(QWidget):
 
     @property
     def shown(self) -> tuple[float, float]:
-        """The part of the run that is shown, ns."""
         return self._span or (0.0, self._state.end)
 
     def toggle_zoom(self) -> None:
@@ -221,7 +220,6 @@ class Overview(QWidget):
                 )
 
     def light(self, glow: Glow | None) -> None:
-        """Light up some stretches, or none."""
         self.glow = glow
         self.update()
 

@@ -74,7 +74,6 @@ class EventColors:
     _shades: dict[tuple[int, int], Shades] = field(default_factory=dict)
 
     def classes(self, lane: int, row: Row, event: I64) -> U8:
-        """The colour class of events of a row (offsets)."""
         if self.mode == "duration":
             taken = np.maximum(row.end[event] - row.start[event], 1)
             decade: U8 = np.clip(np.log10(taken).astype(np.int64) - 2, 0, 7).astype(np.uint8)

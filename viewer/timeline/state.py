@@ -160,12 +160,10 @@ class TimelineState(QObject):
 
     @property
     def drawn_tracks(self) -> list[Track]:
-        """The tracks of all lanes, whether they can be seen or not."""
         groups = self.scene.index.groups if self.scene is not None else ()
         return [track for group in groups for track in drawn(group, self.arrangement, self.filter)]
 
     def set_compact(self, compact: bool) -> None:
-        """Thin lanes, and one busy strip for each rank."""
         self.arrangement.compact = compact
         self.relayout()
         self.room_changed.emit()
@@ -240,7 +238,6 @@ class TimelineState(QObject):
         self.look_at(self.target.zoomed(x, factor), animate=animate, remember=False)
 
     def pan(self, pixels: float, *, animate: bool = False) -> None:
-        """Move the view right by ``pixels``."""
         self._keep_moving()
         self.look_at(self.target.panned(pixels), animate=animate, remember=False)
 
@@ -268,7 +265,6 @@ class TimelineState(QObject):
         self._moving.start()
 
     def back(self) -> None:
-        """To the view before this one."""
         self._travel(self._history.back(self._place))
 
     def forward(self) -> None:
@@ -302,7 +298,6 @@ class TimelineState(QObject):
         self.view_changed.emit()
 
     def finish_flight(self) -> None:
-        """Be where one is flying to, at once."""
         if self.flying:
             self._flight.stop()
             self.scale = self._target
@@ -380,14 +375,12 @@ class TimelineState(QObject):
         self.overlay_changed.emit()
 
     def set_cursor(self, when: float | None) -> None:
-        """The mouse is at this time, or outside."""
         if when != self.cursor:
             self.cursor = when
             self.overlay_changed.emit()
             self.cursor_moved.emit(None if when is None else round(when))
 
     def set_origin(self, when: float) -> None:
-        """What the ruler counts from, ns."""
         if when != self.origin:
             self.origin = when
             self.content_changed.emit()

@@ -210,7 +210,6 @@ class TimelineView(QWidget):
             self.state.reveal(float(events.start[event]), float(events.end[event]))
 
     def _unfold(self, lane: int, event: int = -1) -> None:
-        """Make a lane visible, and the level of one of its events."""
         scene, state = self.state.scene, self.state
         assert scene is not None
         placed = state.layout.of_lane(lane)
@@ -315,7 +314,6 @@ class TimelineView(QWidget):
         self.canvas.update()
 
     def set_compact(self, compact: bool) -> None:
-        """Thin lanes, and one busy strip for each rank."""
         self.state.set_compact(compact)
 
     def set_calls_inside(self, inside: bool) -> None:
@@ -328,7 +326,6 @@ class TimelineView(QWidget):
         return self.state.arrangement.to_data()
 
     def set_arrangement(self, data: Mapping[str, Any]) -> None:
-        """Restore what ``arrangement`` gave."""
         self.state.arrangement = Arrangement.from_data(data).switched_like(self.state.arrangement)
         self.state.relayout()
 

@@ -107,7 +107,6 @@ class Preferences:
             self._settings.setValue(f"thresholds/{key}", number)
 
     def bytes_of(self, key: str) -> QByteArray | None:
-        """A stored layout; None when there is none."""
         value = self._settings.value(f"layout/{key}")
         return value if isinstance(value, QByteArray) and not value.isEmpty() else None
 

@@ -147,7 +147,6 @@ class OpenNote:
             write_text(self._path, json.dumps([str(Path(path).absolute()) for path in paths]))
 
     def remove(self) -> None:
-        """The window shows nothing any more."""
         if self._path is not None:
             self._path.unlink(missing_ok=True)
             self._path = None

@@ -100,7 +100,6 @@ class WindowActions(QObject):
             self.open_wanted.emit([Path(name)])
 
     def open_address(self) -> None:
-        """Ask for what lies on another machine or in a service."""
         dialog = OpenAddress(self._parts.window)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.open_wanted.connect(self.open_wanted)
@@ -310,7 +309,6 @@ class WindowActions(QObject):
         return paths[0].name.split(".")[0] if paths and paths[0].name.split(".")[0] else "stallscope"
 
     def _notes(self) -> list[str]:
-        """The bookmarks with their notes, for reports."""
         marks = self._parts.bookmarks.bookmarks
         return [
             f"{mark.title}, at {duration(mark.start)} for {duration(mark.end - mark.start)}"
@@ -322,7 +320,6 @@ class WindowActions(QObject):
         self._parts.panels.export_table()
 
     def ask(self, question: Question | None = None) -> None:
-        """Show the questions, ready to type one, or ask this one."""
         from viewer.panels.tabs.query import QueryPanel
 
         self._parts.panels_dock.show()
@@ -349,7 +346,6 @@ class WindowActions(QObject):
         document.line_wanted.emit(finding.at)
 
     def bookmark(self) -> None:
-        """Keep what is selected, or what is visible."""
         self._parts.bookmarks.add(self._parts.timeline.visible_interval)
         self._parts.panels_dock.show()
         self._parts.panels_dock.raise_()  # in a narrow window the diagnosis lies before it

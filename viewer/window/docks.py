@@ -66,7 +66,6 @@ class Docks(QObject):
         return dock
 
     def restore(self) -> None:
-        """As the user left them, and the window where it was."""
         geometry = self._preferences.bytes_of("geometry")
         state = self._preferences.bytes_of("state")
         share = self._preferences.bytes_of("panels")
@@ -76,7 +75,6 @@ class Docks(QObject):
         self._share = float(share.data()) or None if share is not None else None
 
     def fill(self, on: bool) -> None:
-        """All of the window to the tabs, or back to how it was."""
         if on is self.filled:
             return
         self.filled = on

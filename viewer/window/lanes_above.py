@@ -49,7 +49,6 @@ class PanelLanes(QObject):
                 self._timeline.canvas.reveal_row(lane.track.key, lane.outline[0])
 
     def _choose(self, key: str, number: int) -> None:
-        """A request, or the step of an engine."""
         if key == _REQUESTS:
             self._document.request_chosen.emit(number)
         elif key.startswith(_REQUESTS):
@@ -85,7 +84,6 @@ class PredictedLanes(QObject):
         self._show_ghosts(self._model.prediction)
 
     def set_path_visible(self, visible: bool) -> None:
-        """Whether the critical path is drawn above the lanes."""
         self.path_visible = visible
         self._show_path()
 

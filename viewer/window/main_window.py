@@ -242,7 +242,6 @@ class MainWindow(QMainWindow):
             self.document.open(paths)
 
     def show_offer(self, offer: QWidget) -> None:
-        """Put an offer above what is open."""
         self._middle.insertWidget(0, offer)
 
     def _swap_verdict(self, prediction: object) -> None:
@@ -257,7 +256,6 @@ class MainWindow(QMainWindow):
         self.prediction.setFixedHeight(max(height, self.prediction.minimumSizeHint().height()))
 
     def _show_fixes(self) -> None:
-        """The tab of the fixes comes and goes with them."""
         here = self.side.indexOf(self.fixes)
         if self.fixes.has_data() and here < 0:
             self.side.addTab(self.fixes, "What if")

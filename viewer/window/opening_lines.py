@@ -42,7 +42,6 @@ class SourceLines:
         return text, OF_LINES if line.is_call else OF_FUNCTIONS
 
     def open(self, line: SourceLine) -> None:
-        """Open it in the editor, or say why not."""
         try:
             open_line(self.file_of(line), line.line, self._preferences.editor)
         except NoEditor as error:

@@ -144,7 +144,6 @@ class ResultsPopup(QFrame):
             self.list.setCurrentIndex(self._names.index(row, 0))
 
     def run(self, row: int | None = None) -> bool:
-        """Do what a row stands for; False without rows."""
         row = self.list.currentIndex().row() if row is None else row
         if not 0 <= row < len(self.hits):
             return False
@@ -202,7 +201,6 @@ class SearchField(QLineEdit):
         self._arrange()
 
     def start(self, mode: Mode) -> None:
-        """Put the cursor here and show what there is."""
         self.set_mode(mode)
         self.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.selectAll()

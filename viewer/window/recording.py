@@ -96,7 +96,6 @@ class WindowRecording(QObject):
         self._dialog = None
 
     def _open(self, paths: list[Path]) -> None:
-        """Here where nothing is open, else in a window of its own."""
         _FRESH.add(tuple(paths))
         nothing = self._parts.document.stage is Stage.EMPTY
         (self.open_wanted if nothing else self.open_beside_wanted).emit(paths)

@@ -149,14 +149,12 @@ class TimelineLink(QObject):
         return int(t0 + t1) // 2
 
     def show_lane(self, lane: int) -> None:
-        """Unfold a lane, scroll to it and mark it."""
         trace = self._document.trace
         if trace is not None:
             t0, t1 = self._timeline.visible_interval
             self._timeline.highlight([Evidence(lane, t0, t1, trace.lanes[lane].name)])
 
     def fly_to(self, evidence: Sequence[Evidence], which: int) -> None:
-        """Mark places and show one of them."""
         self._timeline.highlight(list(evidence))
         place = evidence[which]
         t0, t1 = self._timeline.visible_interval

@@ -64,7 +64,6 @@ def _not_stating(events: I64, which: Attribute, builder: TraceBuilder, table: Ta
 
 
 def _threads(columns: Columns) -> I64:
-    """A number for the (process, thread) of each track."""
     numbers: dict[object, int] = {}
     return np.array(
         [numbers.setdefault((first, second), len(numbers)) for _, _, first, second in columns.tracks],

@@ -245,7 +245,6 @@ class Columns:
             self.stated.in_words_of_xprof(numbers, [event.args or _NO_ARGUMENTS for event in events])
 
     def append(self, part: Part) -> I64:
-        """Add events; returns their numbers."""
         self.parts.append(part)
         self.quality.read(len(part.start))
         numbers = np.arange(self.count, self.count + len(part.start), dtype=np.int64)

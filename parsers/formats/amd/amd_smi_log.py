@@ -78,7 +78,6 @@ class AmdSmiLog(Parser):
 
 
 def _columns(table: CsvTable) -> list[tuple[Quantity, F64]]:
-    """Every quantity with what its column says."""
     named = ((amd_column(title), plain(title)) for title in table.header)
     return [(quantity, _numbers(table, name)) for quantity, name in named if quantity is not None]
 

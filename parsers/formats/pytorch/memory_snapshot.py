@@ -122,7 +122,6 @@ def _counters(history: DeviceHistory, held: tuple[Any, Any], blocks: Any) -> lis
 
 
 def _devices(segments: list[Any], traces: list[Any]) -> list[int]:
-    """Numbers of the devices that the process used."""
     stated = (each.get("device") for each in segments if isinstance(each, Mapping))
     used = {number for number in stated if isinstance(number, int) and 0 <= number < 4096}
     return sorted(

@@ -231,7 +231,6 @@ class TargetForm(QWidget):
         self.refresh_interpreters()
 
     def _place_entered(self) -> None:
-        """An interpreter that was found here is none of another place."""
         if self.where.place and self.interpreter.findText(self.interpreter.currentText()) >= 0:
             self.interpreter.setEditText("")
         self._probe()

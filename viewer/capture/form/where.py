@@ -52,7 +52,6 @@ class WhereField(QWidget):
         self.setup.setText(setup)
 
     def remember(self, name: str) -> None:
-        """Give the place that is filled in a name, and show it by that."""
         try:
             remember(name, place_of(self.place, self.setup.text().strip()))
         except PlaceProblem as problem:

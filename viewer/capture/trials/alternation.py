@@ -133,7 +133,6 @@ class Alternation:
         return self._unchanged.judged(setting.trial, setting.losses)
 
     def _turns(self, group: Sequence[Setting], of: int) -> None:
-        """Without, with each, with each in the opposite order, without."""
         self._without(group, of)
         for each in (*group, *reversed(group)):
             self._with(each, of)

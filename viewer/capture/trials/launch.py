@@ -156,7 +156,6 @@ class Launcher:
         self.seconds = 0.0
 
     def is_stopped(self) -> bool:
-        """Whether no further launch is made."""
         return self._stopped
 
     def launch(self, order: Order) -> Launched:

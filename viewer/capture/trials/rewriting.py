@@ -167,7 +167,6 @@ def _code(node: cst.CSTNode) -> str:
 
 
 def _may_be(call: cst.Call, site: Site, span: Any) -> bool:
-    """Whether a call on the line of a site can be the one, by its name where the site has one."""
     name = call.func.attr.value if isinstance(call.func, cst.Attribute) else _code(call.func)
     names = {"zero_grad": ("zero_grad",), "copy": ("to", "cuda")}.get(site.what)
     if names is not None:

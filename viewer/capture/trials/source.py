@@ -113,7 +113,6 @@ class Source:
 
 
 def _main_first(sites: Iterable[Site]) -> list[Site]:
-    """Where the steps are made comes first."""
     order = {"model": 0, "optimizer": 1, "loader": 2}
     return sorted(sites, key=lambda site: order.get(site.what, len(order)))
 

@@ -66,7 +66,6 @@ class PatchView(QWidget):
         self.show_switches(trials.winners)
 
     def show_switches(self, switches: tuple[str, ...]) -> None:
-        """The patch for these changes alone."""
         self.patch = self._source.patch(switches)
         self.text.setPlainText(self.patch.diff)
         missing = self.patch.missing

@@ -62,7 +62,6 @@ class Part:
 
     @property
     def told(self) -> str:
-        """The amount with its unit."""
         if self.memory is not None:
             return size(self.amount)
         return duration(self.amount) + (" a step" if self.a_step else "")

@@ -57,7 +57,6 @@ class Bars(PaintedChart):
         self._set_late(np.zeros(len(things), bool))
 
     def _set_late(self, late: BOOL) -> None:
-        """Which of the things are too late."""
         self.late = np.bincount(self._bar_of[late], minlength=len(self.counts)).astype(np.int64)
         self.update()
 

@@ -90,7 +90,6 @@ class LatencyCharts(QWidget):
             chart.chosen.connect(self.chosen)
 
     def show_latencies(self, requests: Requests, allowed: AllowedTimes) -> None:
-        """Of all requests whose times are known, against what is allowed."""
         for chart, values, limit in (
             (self.ttft, requests.ttft_ns, allowed.ttft_ns),
             (self.tpot, requests.tpot_ns, allowed.tpot_ns),

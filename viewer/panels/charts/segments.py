@@ -64,7 +64,6 @@ class SegmentBars(QWidget):
         return len(segments.size) if len(segments.size) <= rows else max(rows - 1, 1)
 
     def _bar(self, row: int) -> QRectF:
-        """Where a segment is drawn: its length is its size."""
         assert self._segments is not None
         room = max(self.width() - LEFT - RIGHT, 10)
         length = room * int(self._segments.size[row]) / max(int(self._segments.size[0]), 1)

@@ -136,7 +136,6 @@ class SourceTable(QWidget):
         fill(vertical(self, NO_MARGINS, 0), head, (self.lines, 1), (self.table, 1))
 
     def show_kernel(self, kernel: KernelProfile) -> None:
-        """The lines or instructions of one kernel, or how to get them."""
         from viewer.statistics.kernel_source import reasons_of
 
         self._kernel = kernel

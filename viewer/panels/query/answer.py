@@ -60,7 +60,6 @@ class Answer(QWidget):
         return self._text.text() if self._pages.currentWidget() is self._text else ""
 
     def show_result(self, result: Result) -> None:
-        """The rows of an answer, and sums over all of them."""
         columns, frame = shown_columns(result.frame)
         self._result = None  # while its table is filled
         self._put(columns, frame)

@@ -101,7 +101,6 @@ class RankHeat(QWidget):
         self.update()
 
     def select(self, cell: Cell | None) -> None:
-        """Select one cell and bring it into view."""
         self.cell = cell
         if cell is not None and (place := self._place.get(cell.row)) is not None:
             first, last = self._rows

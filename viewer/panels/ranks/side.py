@@ -161,7 +161,6 @@ class RanksSide(QWidget):
         self._refresh()
 
     def has_data(self) -> bool:
-        """Whether a run of many ranks is open."""
         return self._document.many is not None
 
     def _refresh(self) -> None:

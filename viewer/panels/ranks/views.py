@@ -55,7 +55,6 @@ class RankViews(QObject):
         self.panel.rank_chosen.connect(self._select)
 
     def _select(self, row: int) -> None:
-        """Select a rank where it costs most."""
         from viewer.panels.ranks.heat import Cell
 
         if self.map is not None and self._document.many is not None:

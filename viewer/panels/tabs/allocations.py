@@ -250,7 +250,6 @@ class AllocationsPanel(Panel):
             self._mark_rows()
 
     def _compare_gpus(self) -> None:
-        """The peaks of all GPUs beside each other, the fullest first."""
         self._rows = []
         most = max((each.peak_allocated for each in self._summaries), default=1)
         rows = []

@@ -187,7 +187,6 @@ class BookmarksPanel(Panel):
         return self.bookmarks[self.table.rows.frame_row(index.row())] if index.isValid() else None
 
     def edit_note(self) -> None:
-        """Let the note of the current bookmark be typed into its row."""
         self._edit(_NOTE)
 
     def rename(self) -> None:

@@ -265,7 +265,6 @@ class InstancesPanel(Panel):
         self.tables_shown.emit()
 
     def behind(self, table: TableView, row: int) -> Behind | None:
-        """The row itself, with all that is known of it."""
         from viewer.query.explained import Behind
 
         frame, kind = table.rows.frame, self.kind
@@ -326,7 +325,6 @@ class InstancesPanel(Panel):
             self.document.show_evidence([Evidence(lane, int(line["start_ns"]), int(line["end_ns"]), name)])
 
     def _mark(self, key: str, value: int) -> None:
-        """Show the row of what is selected elsewhere, if it is listed."""
         if self._rows is None or value < 0 or key not in self._rows.frame or not self.isVisible():
             return
         if key == "event" and self._rows.kind.table == "gaps":

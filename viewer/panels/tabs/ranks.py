@@ -171,7 +171,6 @@ class RanksPanel(_OfManyGpus):
             self._show_waiting(int(frame["device"].iloc[row]), *self.document.window)
 
     def _show_waiting(self, device: int, t0: int, t1: int) -> None:
-        """Go to the exposed communication of a device."""
         from viewer.statistics.budget_intervals import places_of
 
         analysis = self.document.analysis

@@ -80,7 +80,6 @@ class SelectionPanel(Panel):
 
     @cached_property
     def single(self) -> QWidget:
-        """The page of an event or a gap."""
         self.facts = FactList()
         self.facts.event_wanted.connect(self.document.select_event)
         self.arguments = TableView(ARGUMENT_COLUMNS, "Arguments")

@@ -122,7 +122,6 @@ class Arguments:
 
 
 def _written(which: Attribute, value: Any) -> Any:
-    """A value as it is written; None where it is not."""
     if which in _SHAPES:
         return [int(side) for side in value.split(",")]
     if which in _JSON:

@@ -126,7 +126,6 @@ class _Lanes:
 
     @property
     def samples(self) -> bytes:
-        """The columns of counters."""
         return b"".join(self._samples)
 
     def names(self, used: I64) -> dict[str, Any]:

@@ -94,7 +94,6 @@ def _application() -> QGuiApplication:
 
 
 def _image(svg: str, width: float) -> QImage:
-    """As wide as the page, on paper."""
     renderer = QSvgRenderer(QByteArray(svg.encode("utf-8")))
     size = renderer.defaultSize()
     shown = size.scaled(int(width * SHARPER), 1 << 20, _KEEP)
@@ -107,7 +106,6 @@ def _image(svg: str, width: float) -> QImage:
 
 
 def _fitting(page: Page, width: float) -> str:
-    """Pictures as wide as the page."""
     text = page.text
     for number, svg in enumerate(page.pictures):
         size = QSvgRenderer(QByteArray(svg.encode("utf-8"))).defaultSize()

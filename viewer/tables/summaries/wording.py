@@ -46,7 +46,6 @@ class ByText:
         self.table["calls"] = self.stats.count
 
     def tell_durations(self) -> None:
-        """Columns for how long they take."""
         stats = self.stats
         self.table["total_ns"], self.table["mean_ns"] = stats.total, stats.mean
         self.table["p50_ns"], self.table["p99_ns"] = stats.median, stats.p99

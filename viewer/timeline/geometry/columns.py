@@ -47,11 +47,9 @@ class Grid:
 
     @property
     def scale(self) -> Scale:
-        """The times of these columns."""
         return Scale(float(self.times[0]), float(self.times[-1]), self.width)
 
     def part(self, first: int, last: int) -> Grid:
-        """Columns [first, last) of the same lattice."""
         return _lattice(first, last - first, self.step, self.phase)
 
     def place(self, when: I64) -> F64:

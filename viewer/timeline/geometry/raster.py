@@ -34,7 +34,6 @@ class Lines:
         return first
 
     def add(self, place: slice) -> U32:
-        """A line that is shown there, to be filled."""
         self._shown[place] = self._used
         line: U32 = self._kept[self._used]
         self._used += 1

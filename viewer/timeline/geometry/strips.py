@@ -79,7 +79,6 @@ class Strip:
         return self.whole_look(make)[self._part(view)]
 
     def draw(self, make: Callable[[Columns], U32], view: Grid, line: U32) -> None:
-        """Fill ``line`` with that."""
         line[:] = self.whole_look(make)[self._part(view)]
 
     def coverage(self, view: Grid) -> F64:
@@ -104,7 +103,6 @@ class Strip:
         return self.times
 
     def joined(self, other: Strip) -> Strip:
-        """With the columns of the strip that begins where this one ends."""
         one, two, shift = self.columns, other.columns, other.first - self.first
         both = bool(len(one.wide) and len(two.wide) and one.wide[-1] == two.wide[0])
         end = one.end[:-1] if both else one.end
@@ -164,11 +162,9 @@ class Stretched:
         )
 
     def look(self, make: Callable[[Columns], U32], _: Grid) -> U32:
-        """What the columns of the view look like."""
         return self.source.whole_look(make).take(self.place)
 
     def draw(self, make: Callable[[Columns], U32], _: Grid, line: U32) -> None:
-        """Fill ``line`` with that."""
         looks = self.source.looks
         (self.source.whole_look(make) if looks is None else looks).take(self.place, None, line, "wrap")
 

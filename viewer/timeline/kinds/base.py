@@ -165,7 +165,6 @@ class CounterStyle:
         return quantity(value, unit)
 
     def color(self, number: int, theme: LaneColors[C]) -> C:
-        """The colour of the recording's counter of this number."""
         return theme.named(number)
 
     def place(self, counter: Counter) -> Place:

@@ -43,7 +43,6 @@ class Agreement:
             pass
 
     def note(self, ended: int) -> None:
-        """This rank has ended so many steps."""
         self._ended = ended
 
     def propose(self) -> None:

@@ -70,7 +70,6 @@ class Process:
 
     @property
     def is_launcher(self) -> bool:
-        """Whether it started ranks and is none itself."""
         return self.ranks > 1 and self.rank < 0
 
     @property

@@ -114,7 +114,6 @@ class Hooks:
         )
 
     def meet(self, module: Any) -> None:
-        """An outermost module is called."""
         self._outermost.add(type(module))
         if self.on_new_root is None:
             return

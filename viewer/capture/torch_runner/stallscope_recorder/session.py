@@ -66,7 +66,6 @@ class Session:
         return list(self.recorder.written) if self.recorder is not None else []
 
     def torch_is_there(self) -> None:
-        """Torch has just been imported: watch it."""
         if self.recorder is not None or self.switched_off:
             return
         kind = "slow-steps" if self.options.when_slow else self.options.recorder

@@ -22,7 +22,6 @@ class Leader:
         self._others: dict[Any, int] = {}
 
     def is_led_by(self, key: Any) -> bool:
-        """Whether this one marks the steps."""
         if self._key is None:
             self._key = key
         if key != self._key:
@@ -106,7 +105,6 @@ class StepFinder:
             self._step_has_ended()
 
     def optimized(self, optimizer: Any) -> None:
-        """An optimizer has made its step."""
         if not self._leaders["optimizer"].is_led_by(optimizer):
             return
         self.counts["optimizer"] += 1
@@ -117,7 +115,6 @@ class StepFinder:
             self._step_has_ended()
 
     def region(self) -> None:
-        """The named region begins."""
         if self.source == "region":
             self._boundary()
 

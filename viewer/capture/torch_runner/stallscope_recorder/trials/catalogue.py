@@ -79,7 +79,6 @@ class Change:
         setattr(owner, name, value)
 
     def undo_by(self, call: Callable[[], Any]) -> None:
-        """Have ``restore`` do this, the last first."""
         self._undo.append(call)
 
     def restore(self) -> None:
@@ -196,5 +195,4 @@ class Changes:
             self[name].at_step(self._program)
 
     def are_made(self) -> bool:
-        """Whether the script has set none of it back."""
         return all(self[name].is_made(self._program) for name in self.made)

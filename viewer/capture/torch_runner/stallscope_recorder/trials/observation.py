@@ -27,7 +27,6 @@ class Observation:
         self.guard: Any = None
 
     def install(self) -> None:
-        """Watch what steers blocks and changes."""
         for part in (
             self._watch_batches,
             self._watch_backward,
