@@ -24,7 +24,7 @@ from PySide6.QtWidgets import (
 
 from parsers.model import Trace
 from viewer.appearance.widgets import SPRING, Label, fill, horizontal, tooltip
-from viewer.user_data.storage import write_bytes
+from viewer.user_data.storage import is_written
 
 if TYPE_CHECKING:
     from rules.comparison.compare import Comparison
@@ -252,9 +252,5 @@ class PageButtons(QWidget):
         assert self._result is not None
         makers = comparison_files(self._result)
         path, kind = kind_for(path, makers, otherwise)
-        try:
-            write_bytes(path, makers[kind]())
-        except OSError as error:
-            self.told.emit(f"{path.name} could not be written: {error.strerror or error}")
-        else:
+        if is_written(path, makers[kind](), self.told.emit):
             self.told.emit(f"{path.name} was written")

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 from parsers.model import Progress
 from viewer.desktop.jobs import Jobs
 from viewer.reports.report_files import SUFFIXES, Makers, file_kinds, kind_for
-from viewer.user_data.storage import write_bytes
+from viewer.user_data.storage import is_written
 
 Say = Callable[[str, str], None]
 Written = Callable[[Path], None]
@@ -44,11 +44,7 @@ def write_report(
         return makers[kind]()
 
     def answer(content: bytes) -> None:
-        try:
-            write_bytes(path, content)
-        except OSError as error:
-            say(f"{path.name} could not be written: {error.strerror or error}.", "Choose another location.")
-        else:
+        if is_written(path, content, lambda problem: say(problem, "Choose another location.")):
             written(path)
 
     jobs.ask("report", work, answer)

@@ -94,6 +94,16 @@ def write_bytes(target: Path, data: bytes) -> None:
         part.write_bytes(data)
 
 
+def is_written(target: Path, data: bytes, say: Callable[[str], object]) -> bool:
+    """Write a result; where that fails ``say`` is told why, in one sentence."""
+    try:
+        write_bytes(target, data)
+    except OSError as error:
+        say(f"{target.name} could not be written: {error.strerror or error}.")
+        return False
+    return True
+
+
 def data_folder() -> Path:
     """Where the program keeps what it remembers; made when missing."""
     import platformdirs

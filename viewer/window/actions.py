@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QBuffer, QObject, QPoint, Qt, Signal
 from PySide6.QtGui import QActionGroup, QGuiApplication, QPainter
-from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QLineEdit, QMenu
+from PySide6.QtWidgets import QApplication, QDialog, QFileDialog, QInputDialog, QLineEdit, QMenu
 
 from parsers.model.units import duration, parse_duration
 from parsers.ranks.rank_choice import LEFT_OUT
@@ -19,7 +19,7 @@ from viewer.dialogs.open_address import OpenAddress
 from viewer.start.opening import samples
 from viewer.user_data.preferences import COLOR_MODES, THEMES
 from viewer.user_data.recent import recent_files
-from viewer.user_data.storage import write_bytes
+from viewer.user_data.storage import is_written
 from viewer.window.commands import Commands
 from viewer.window.palette import Mode
 from viewer.window.recording import WindowRecording
@@ -101,9 +101,8 @@ class WindowActions(QObject):
 
     def open_address(self) -> None:
         dialog = OpenAddress(self._parts.window)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.open_wanted.connect(self.open_wanted)
-        dialog.open()
+        self._show(dialog)
 
     def _folder(self) -> str:
         paths = self._parts.document.paths
@@ -224,14 +223,14 @@ class WindowActions(QObject):
             self._draw_svg(drawn)
         else:
             self._parts.window.grab().save(drawn, "PNG")
-        try:
-            write_bytes(path, bytes(drawn.data().data()))
-        except OSError as error:
-            problem = f"{path.name} could not be written: {error.strerror or error}."
-            self._parts.banner.say(problem, "Choose another location.")
-            return False
-        self._parts.banner.told_written(path)
-        return True
+        return self._write(path, bytes(drawn.data().data()))
+
+    def _write(self, path: Path, data: bytes) -> bool:
+        banner = self._parts.banner
+        done = is_written(path, data, lambda problem: banner.say(problem, "Choose another location."))
+        if done:
+            banner.told_written(path)
+        return done
 
     def _draw_svg(self, target: QBuffer) -> None:
         from PySide6.QtSvg import QSvgGenerator
@@ -277,13 +276,7 @@ class WindowActions(QObject):
             notes=self._notes(),
         )
         if self.write_picture(picture, as_svg=False):
-            try:
-                write_bytes(path, text.encode())
-            except OSError as error:
-                problem = f"{path.name} could not be written: {error.strerror or error}."
-                self._parts.banner.say(problem, "Choose another location.")
-            else:
-                self._parts.banner.told_written(path)
+            self._write(path, text.encode())
 
     def export_report(self) -> None:
         """Ask for a file and write the diagnosis as a page, as PDF or as Markdown."""
@@ -393,9 +386,8 @@ class WindowActions(QObject):
         from viewer.dialogs.preferences_dialog import PreferencesDialog
 
         dialog = PreferencesDialog(self._parts.preferences, self._parts.window)
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.accepted.connect(self._apply_preferences)
-        dialog.open()
+        self._show(dialog)
 
     def _apply_preferences(self) -> None:
         theme.use_letters(int(self._parts.preferences.letters) / 100)
@@ -425,9 +417,9 @@ class WindowActions(QObject):
 
         self._show(AboutDialog(self._parts.window))
 
-    def _show(self, dialog: object) -> None:
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)  # type: ignore[attr-defined]
-        dialog.open()  # type: ignore[attr-defined]
+    def _show(self, dialog: QDialog) -> None:
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.open()
 
     def show_start_page(self) -> None:
         self._parts.document.clear()

@@ -14,7 +14,7 @@ from viewer.appearance import theme
 from viewer.appearance.widgets import Label, horizontal, push_button, vertical
 from viewer.capture.request import CaptureProblem
 from viewer.capture.trials.source import Patch, Source
-from viewer.user_data.storage import write_bytes
+from viewer.user_data.storage import is_written
 
 
 class DiffColors(QSyntaxHighlighter):
@@ -82,12 +82,9 @@ class PatchView(QWidget):
         if not chosen:
             return
         path = Path(chosen)
-        try:
-            write_bytes(path if path.suffix else path.with_suffix(".patch"), self.patch.diff.encode())
-        except OSError as error:
-            self.said.emit(f"{path.name} could not be written: {error.strerror or error}.")
-            return
-        self.said.emit(f"Patch saved as {path.name}.")
+        path = path if path.suffix else path.with_suffix(".patch")
+        if is_written(path, self.patch.diff.encode(), self.said.emit):
+            self.said.emit(f"Patch saved as {path.name}.")
 
     def write(self) -> None:
         """Change the user's own files, once they have agreed to it."""

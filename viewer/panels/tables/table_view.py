@@ -37,7 +37,7 @@ from viewer.appearance.painted_chart import RowDelegate
 from viewer.appearance.widgets import elided_inside
 from viewer.panels.tables.table_model import BARS, LEFT, RAW_ROLE, TEXTS, Column, Index, Show, TableModel
 from viewer.panels.tables.widths import NOTHING, Wish, shared_width
-from viewer.user_data.storage import write_bytes
+from viewer.user_data.storage import is_written
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -281,10 +281,7 @@ class TableView(QTableView):
             self, "Export as CSV", f"{self._name.lower()}.csv", "CSV (*.csv)"
         )
         if name:
-            try:
-                write_bytes(Path(name), self.rows.as_csv().encode("utf-8", "replace"))
-            except OSError as error:
-                self._say(f"{Path(name).name} could not be written: {error.strerror or error}.")
+            is_written(Path(name), self.rows.as_csv().encode("utf-8", "replace"), self._say)
 
     def _say(self, problem: str) -> None:
         box = QMessageBox(QMessageBox.Icon.Warning, "Export as CSV", problem, parent=self)
