@@ -8,9 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parsers import open_trace
 from parsers.files.fetched import address_of
-from parsers.model import LaneKind, Progress, Trace
+from parsers.model import Progress, Trace
 from parsers.model.late import dataclass
 from parsers.storage.entries import log_failure
 from viewer.loading.apart import is_for_another_process, may_cost_more_than_it_looks
@@ -73,6 +72,7 @@ def _opened(
             return _elsewhere(paths, progress, preview, thresholds)
         except CannotLoadThere:
             log_failure(__name__, "read in the window's own process", warn=True)
+    from parsers import open_trace
 
     trace = open_trace(paths, progress)
     _learn(trace)
@@ -102,6 +102,7 @@ def read_apart(
                 process.close()
         except CannotLoadThere:
             log_failure(__name__, "read in the command's own process")
+    from parsers import open_trace
 
     return open_trace(paths, progress)
 
@@ -175,6 +176,7 @@ def load_ahead() -> None:
     import numpy.ma  # noqa: F401  numpy itself loads it late
     import pandas  # noqa: F401
 
+    from parsers.model import LaneKind
     from rules import documentation  # noqa: F401
     from rules.analysis.gpu import cost  # noqa: F401
     from rules.findings.base import rules

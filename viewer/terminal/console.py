@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from parsers.model import Progress, Trace, TraceError
+from parsers.model import Progress, TraceError
 from parsers.model.late import dataclass, regex
 from viewer.appearance.plain_text import one_line  # here: what cannot open a file can still complain
 from viewer.terminal import streams
@@ -18,6 +18,7 @@ from viewer.terminal.exit_codes import BAD_INPUT
 
 if TYPE_CHECKING:
     from parsers.files.private_folder import PrivateFolder
+    from parsers.model import Trace
 
 _HALVES = regex("[\ud800-\udfff]")  # of characters, which a strict reader of JSON refuses
 _NO_ASCII = regex(r"[^\x00-\x7f]+")
