@@ -46,7 +46,10 @@ class derived(Generic[S, T]):  # noqa: N801 - used like a function
     @overload
     def __get__(self, holder: S, owner: type[S]) -> T: ...
     def __get__(self, holder: S | None, owner: type[S]) -> Self | T:
-        return self if holder is None else self(holder)
+        if holder is None:
+            return self
+        value: T = holder.derived_values.get(self, _UNKNOWN)  # as a call of this, without one
+        return self(holder) if value is _UNKNOWN else value
 
     def keep(self, holder: S, value: T) -> None:
         """State what the answer is, where it is known already."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from enum import Enum, StrEnum
 from functools import cache
@@ -206,12 +205,15 @@ class Rule(Protocol):
         )
 
 
-class NeedsMore(ABC):
-    """A rule that needs more of a recording than the sorts of data that ``Need`` names."""
+class NeedsMore:
+    """A rule that needs more of a recording than the sorts of data that ``Need`` names.
 
-    @abstractmethod
+    It is no abstract class: every rule is asked whether it is one of these, which such a class answers slowly.
+    """
+
     def lacking(self, trace: Trace) -> str:
         """Why it cannot judge this recording; empty where it can."""
+        raise NotImplementedError
 
 
 EXPLANATION_HEADINGS = (

@@ -171,7 +171,7 @@ def _note_oddities(columns: Columns, header: Header, table: Table, quality: Qual
             f"the file holds exactly {columns.count:,} events, an exporter's limit: it is probably truncated",
         )
     untimed = columns.with_counters > 0 or quality.quality().gpu_work_without_times > 0
-    if header.is_kineto and header.devices() and not (untimed or of_kinds(table.kind, *GPU_WORK).any()):
+    if header.is_kineto and not (untimed or of_kinds(table.kind, *GPU_WORK).any()) and header.devices():
         is_cut = any(each.kind.startswith(("cut", "damaged")) for each in quality.quality().notes)
         quality.note(
             "no-gpu-events",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import field
+from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -42,8 +43,9 @@ class Stated:
     names: Numbered[str]
     attributes: dict[Attribute, list[tuple[I64, I64]]] = field(default_factory=lambda: defaultdict(list))
     call_sizes: list[tuple[I64, I64]] = field(default_factory=list)  # bytes that API calls were asked to copy
-    _texts: dict[bytes, int] = field(default_factory=dict)
-    _shapes: dict[bytes, int] = field(default_factory=dict)
+    _texts: Numbered[bytes] = field(default_factory=lambda: Numbered())
+    _names: list[int] = field(default_factory=list)  # name of each text; -1 for an empty one
+    _shapes: Numbered[bytes] = field(default_factory=lambda: Numbered())
     _sizes: list[tuple[int, int]] = field(default_factory=list)  # product and text of each shape
 
     def joined(self) -> dict[Attribute, tuple[I64, I64]]:
@@ -148,21 +150,16 @@ class Stated:
     def _raw_texts(self, which: Attribute, numbers: I64, raws: list[Raw]) -> None:
         if raws.count(NO_TEXT) == len(raws):
             return
-        texts, known = _as_bytes(raws), self._texts
-        for text in dict.fromkeys(texts):
-            if text not in known:
-                known[text] = self.names[text.decode("utf-8", "replace")] if text else -1
-        column = np.fromiter(map(known.__getitem__, texts), np.int64, len(texts))
+        places = _numbers_of(raws, self._texts)
+        for text in islice(self._texts, len(self._names), None):
+            self._names.append(self.names[text.decode("utf-8", "replace")] if text else -1)
+        column = np.array(self._names, np.int64)[places]
         stated = column >= 0
         self._attribute(which, numbers[stated], column[stated])
 
     def _shape(self, product: Attribute, shape: Attribute, numbers: I64, raws: Sequence[Raw | bytes]) -> None:
-        texts, known = _as_bytes(raws), self._shapes
-        for text in dict.fromkeys(texts):
-            if text not in known:
-                known[text] = len(self._sizes)
-                self._sizes.append(self._shape_of(text))
-        places = np.fromiter(map(known.__getitem__, texts), np.int64, len(texts))
+        places = _numbers_of(raws, self._shapes)
+        self._sizes += map(self._shape_of, islice(self._shapes, len(self._sizes), None))
         sizes = np.array(self._sizes, np.int64)[places]
         stated = sizes[:, 0] >= 0
         if not stated.all():
@@ -184,10 +181,15 @@ class Stated:
         return product, self.names[",".join(map(str, numbers))]
 
 
-def _as_bytes(raws: Sequence[Raw | bytes]) -> list[bytes]:
-    """Texts of their own; cut from all of them in one piece where none has the byte that separates them."""
-    texts = b"\0".join(raws).split(b"\0")
-    return texts if len(texts) == len(raws) else list(map(bytes, raws))
+def _numbers_of(raws: Sequence[Raw | bytes], known: Numbered[bytes]) -> I64:
+    """The number of each text, which are cut from all of them in one piece where none has the byte between them."""
+    count, joined, first = len(raws), b"\0".join(raws), bytes(raws[0])
+    if joined == b"\0".join([first] * count):
+        return np.full(count, known[first])
+    texts = joined.split(b"\0")
+    if len(texts) != count:
+        texts = list(map(bytes, raws))
+    return np.fromiter(map(known.__getitem__, texts), np.int64, count)
 
 
 def _integers_of(values: list[Any]) -> tuple[I64, list[int] | None]:

@@ -150,9 +150,10 @@ class Ranks(Generic[RunType]):
         than the others do; where nothing says clearly what the late ranks do more of, what they wait visibly
         counts twice at most.
         """
-        late, others, parts = np.array(self.late, np.int64), self.others, self.run.parts
+        late, others = np.array(self.late, np.int64), self.others
         if not len(late) or not len(others):
             return 0
+        parts = self.run.parts
         beyond = np.maximum(self.exposed[others] - self._transfers_of_late, 0).mean()
         caused = self.lateness.started if self.lateness.passes_on else self.run.meetings.caused_by_row
         visible = int(beyond * caused[late].sum() / max(caused.sum(), 1.0))

@@ -175,24 +175,8 @@ def meetings_of(
     whole recording where all have equally many, else counted anew in each step.
     """
     progress.step(0.0, "matching the collectives of the ranks")
-    number = np.where(entry.sequence >= 0, entry.sequence, 0)
-    counted = entry.sequence < 0
-    part = np.where(counted & _uneven(entry.kind, entry.row)[entry.kind], entry.step, 0)
-    number = np.where(counted, _occurrence(entry.kind, entry.row, part, entry.start), number)
-    part = np.where(counted, part, 0)
-    order = np.lexsort((entry.start, entry.row, number, part, entry.kind))
-    same = np.ones(len(order), bool)
-    for column in (entry.kind, part, number):
-        same[1:] &= column[order][1:] == column[order][:-1]
-    again = same & np.concatenate(([False], entry.row[order][1:] == entry.row[order][:-1]))
-    begins = ~same
-    if len(order):
-        begins[0], again[0] = True, False
-    order, begins = order[~again], begins[~again]
+    order, meeting = _matched(entry) if rows > 1 else (np.empty(0, np.int64), np.empty(0, np.int64))
     progress.step(0.4, "matching the collectives of the ranks")
-    meeting = np.cumsum(begins) - 1
-    alone_there = np.bincount(meeting, minlength=1)[meeting] < 2
-    order, meeting = _by_start(order[~alone_there], meeting[~alone_there], entry.start)
     first = np.append(np.flatnonzero(np.diff(meeting, prepend=-1)), len(order)).astype(np.int64)
     row, start, end = entry.row[order], entry.start[order], entry.end[order]
     t0, t1 = window
@@ -211,6 +195,27 @@ def meetings_of(
         entry.kinds, first, order, row, start, end, entry.kind[order], entry.step[order], waiting, transferring,
         in_window, rows, distinct_values(entry.row),
     )  # fmt: skip
+
+
+def _matched(entry: Entries) -> tuple[I64, I64]:
+    """The entries that meet others, and which meeting each takes part in, in the order in which these begin."""
+    number = np.where(entry.sequence >= 0, entry.sequence, 0)
+    counted = entry.sequence < 0
+    part = np.where(counted & _uneven(entry.kind, entry.row)[entry.kind], entry.step, 0)
+    number = np.where(counted, _occurrence(entry.kind, entry.row, part, entry.start), number)
+    part = np.where(counted, part, 0)
+    order = np.lexsort((entry.start, entry.row, number, part, entry.kind))
+    same = np.ones(len(order), bool)
+    for column in (entry.kind, part, number):
+        same[1:] &= column[order][1:] == column[order][:-1]
+    again = same & np.concatenate(([False], entry.row[order][1:] == entry.row[order][:-1]))
+    begins = ~same
+    if len(order):
+        begins[0], again[0] = True, False
+    order, begins = order[~again], begins[~again]
+    meeting = np.cumsum(begins) - 1
+    alone_there = np.bincount(meeting, minlength=1)[meeting] < 2
+    return _by_start(order[~alone_there], meeting[~alone_there], entry.start)
 
 
 def _by_start(order: I64, meeting: I64, start: I64) -> tuple[I64, I64]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from parsers.model import BOOL, F64, GPU_WORK, I32, I64, EventKind, Trace, derived
-from parsers.model.arrays import Array, among, distinct_values, median_of, merged
+from parsers.model.arrays import Array, among, distinct_values, median_of
 from parsers.model.events import of_kinds
 from parsers.model.late import dataclass
 from parsers.model.names.calls import WORK_CALLS, calls_of, runs_a_kernel
@@ -66,9 +66,10 @@ def _other_courses(trace: Trace) -> Iterator[OtherUnit]:
     kind = trace.events.kind
     for rank in dict.fromkeys(lane.rank for lane in trace.lanes):
         mine = np.array([lane.rank == rank for lane in trace.lanes], bool)
-        on_gpu = _starts(trace, mine, of_kinds(kind, *GPU_WORK))
+        here = mine[trace.events.lane]
+        on_gpu = _starts(trace, here & of_kinds(kind, *GPU_WORK))
         for part, kinds in _PARTS.items():
-            if decades := _decades_apart(_starts(trace, mine, of_kinds(kind, *kinds)), on_gpu, SAME_EXTENT):
+            if decades := _decades_apart(_starts(trace, here & of_kinds(kind, *kinds)), on_gpu, SAME_EXTENT):
                 yield OtherUnit(part, "the GPU's operations", decades)
         for counter in trace.counters:
             of = counter.rank if counter.device is None else trace.devices[counter.device].rank
@@ -77,16 +78,15 @@ def _other_courses(trace: Trace) -> Iterator[OtherUnit]:
                 break
 
 
-def _starts(trace: Trace, lanes: BOOL, kinds: BOOL) -> I64:
-    events = _evenly(np.flatnonzero(kinds & lanes[trace.events.lane]))
-    return merged(trace.events.start[events])
+def _starts(trace: Trace, wanted: BOOL) -> I64:
+    return np.asarray(trace.events.start[_evenly(np.flatnonzero(wanted))])
 
 
 def _decades_apart(times: I64, others: I64, tolerance: float) -> int:
-    """By how many decades two ascending columns of times that take the same course differ; 0 for any other pair."""
+    """By how many decades two columns of times that take the same course differ; 0 for any other pair."""
     if min(len(times), len(others)) < MIN_EVENTS:
         return 0
-    extents = [float(each[-1] - each[0]) for each in (times, others)]
+    extents = [float(each.max() - each.min()) for each in (times, others)]
     if min(extents) <= 0:
         return 0
     decades = _whole(float(np.log10(extents[0] / extents[1])), np.log10(1 + tolerance))

@@ -157,7 +157,11 @@ def _start_tracker() -> None:
 
 
 def _end_with_the_pool(asker: int) -> None:
-    """However the process that has the pool ends, its workers do, too. They keep memory for the next rank."""
+    """However the process that has the pool ends, its workers do, too. They keep memory for the next rank.
+
+    Looking for garbage in what they share with it would copy that.
+    """
+    gc.freeze()
     end_with(asker)
     end_at_once_when_told()
     keep_memory()
