@@ -28,7 +28,7 @@ class XPlane(Parser):
     files = "planes (.xplane.pb), and the JSON written beside them"
     suffixes = (".xplane.pb",)
     priority = 35
-    version = 3
+    version = 4
 
     def recognises(self, source: Source) -> bool:
         return _SPACE.match(source.head) is not None

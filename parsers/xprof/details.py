@@ -11,8 +11,12 @@ from parsers.model.late import dataclass, regex
 
 _PART = regex(r"(?<!\w)(\w++):([\w.,]+)")
 _NONE = b""
-_COPY = regex(r"(?:cu|hip)?(?:Memcpy|Copy)", re.IGNORECASE)
+_COPY = regex(r"(?:cu|hip|async-)?(?:Memcpy|Copy)", re.IGNORECASE)
 _FILL = regex(r"(?:cu|hip)?(?:Memset|Fill)", re.IGNORECASE)
+# "%copy-done.2 = f32[5,8]{1,0:S(5)} copy-done((f32[5,8]{1,0:S(5)}, f32[5,8]{1,0}, u32[]) %copy-start.2)": space 5 of
+# XLA is the host's memory, and the wait for a copy states its result first
+_DONE = regex(r"%?[\w.-]+ = (.*?) copy-done\((.*)")
+_OF_HOST = "S(5)"
 _DIRECTION = regex(r"([HDP])(?:to|2)([HDP])", re.IGNORECASE)
 _DIRECTIONS = {
     "hd": CopyKind.H2D,
@@ -62,7 +66,11 @@ def kind_of(name: str) -> EventKind:
     return EventKind.MEMSET if _FILL.match(name) else EventKind.KERNEL
 
 
-def direction_of(name: str) -> CopyKind:
-    """The direction of a copy such as "MemcpyD2H"."""
+def direction_of(name: str, instruction: str = "") -> CopyKind:
+    """The direction of a copy such as "MemcpyD2H", or of the one that an HLO instruction waits for."""
+    if done := _DONE.match(instruction):
+        if _OF_HOST in done[1]:
+            return CopyKind.D2H
+        return CopyKind.H2D if _OF_HOST in done[2] else CopyKind.D2D
     found = _DIRECTION.search(name)
     return _DIRECTIONS.get((found[1] + found[2]).lower(), CopyKind.UNKNOWN) if found else CopyKind.UNKNOWN

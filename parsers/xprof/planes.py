@@ -60,6 +60,9 @@ class Plane:
     kind: I64 = field(default_factory=lambda: np.empty(0, np.int64))  # id of the event's metadata
     place: I64 = field(default_factory=lambda: np.empty(0, np.int64))  # of its message in the file
     event_names: dict[int, str] = field(default_factory=dict)
+    instructions: dict[int, str] = field(
+        default_factory=dict
+    )  # whole HLO instructions of which the name is a part
     event_statistics: dict[int, dict[str, Value]] = field(default_factory=dict)
     stat_names: dict[int, str] = field(default_factory=dict)
     properties: dict[str, Value] = field(default_factory=dict)
@@ -127,7 +130,10 @@ def _named(parts: Parts, data: U8, progress: Progress) -> Plane:
     for key, body in _entries(parts.of(_EVENT_METADATA, data), progress):
         described = parts_of(*body, progress)
         shown = _last_text(described, _SHOWN, data)
-        plane.event_names[key] = shown or _last_text(described, _NAME, data)
+        written = _last_text(described, _NAME, data)
+        plane.event_names[key] = shown or written
+        if shown and " = " in written:
+            plane.instructions[key] = written
         if stated := described.of(_METADATA_STATS, data):
             plane.event_statistics[key] = _values(plane, stated, progress)
     plane.properties = _values(plane, parts.of(_PLANE_STATS, data), progress)

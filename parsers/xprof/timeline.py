@@ -184,7 +184,7 @@ class PlaneTimeline:
         builder.attribute(Attribute.GRAPH_NODE, added[owners[chosen]], numbers[chosen])
         copies = np.flatnonzero((kinds == EventKind.MEMCPY) & (added >= 0))
         for kind, rows in rows_by(plane.kind[copies]):
-            direction = direction_of(plane.event_names.get(kind, ""))
+            direction = direction_of(plane.event_names.get(kind, ""), plane.instructions.get(kind, ""))
             if direction is not CopyKind.UNKNOWN:
                 mine = copies[rows]
                 builder.attribute(Attribute.COPY_KIND, added[mine], direction.value)

@@ -79,7 +79,11 @@ def copies_sentence(copies: Copies, found_in: Extent, way: str) -> str:
     text = found_in.counted(len(copies.events), f"copy {way}", f"copies {way}")
     if copies.bytes:
         text += f", {size(found_in.each(copies.bytes))} in all at {rate(copies.bandwidth)}"
-    text += f": nothing else runs on the GPU for {found_in.part(copies.exposed_ns)}."
+    runs = "no kernel" if copies.both_ways_ns else "nothing else"
+    text += f": {runs} runs on the GPU for {found_in.part(copies.exposed_ns)}"
+    if copies.both_ways_ns:
+        text += f", and for {found_in.part(copies.both_ways_ns)} data is also copied the other way"
+    text += "."
     return text + (f" Requested by: {copies.regions[0]}." if copies.regions else "")
 
 

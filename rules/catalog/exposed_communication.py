@@ -301,11 +301,12 @@ def _explanation(
             " A few large messages run after the computation: all gradients travel in one bucket, so none can be "
             "sent while the backward pass is still computing."
         )
-    if waiting := _taking_turns(analysis, ranks):
+    waiting, lost = _taking_turns(analysis, ranks), ranks.lost_to_late
+    if ranks.late and lost > waiting and share(analysis, lost) >= analysis.thresholds[MIN_SHARE]:
+        most = a_step(ranks.most_waiting, analysis.steps_in_window)
+        text += f" Time the others spend waiting for {late_names(ranks)}, up to {most}, is not counted here."
+    elif waiting:
         text += f" A rank waits {a_step(waiting, analysis.steps_in_window)} for another to arrive; they take turns."
-    elif ranks.late and share(analysis, ranks.lost_to_late) >= analysis.thresholds[MIN_SHARE]:
-        lost = a_step(ranks.most_waiting, analysis.steps_in_window)
-        text += f" Time the others spend waiting for {late_names(ranks)}, up to {lost}, is not counted here."
     if _on_the_compute_stream(analysis, events, worst):
         text += " The communication runs on the computation's stream, so nothing can overlap with it."
     return text + (once.text if once else "")

@@ -113,10 +113,11 @@ _OF_TABLES = remedy(
 _OF_ACTIVATIONS = remedy(
     for_python(
         "With layers split over GPUs (tensor parallel), every layer waits for these sums: use only as many GPUs "
-        "for one model as its memory needs, and serve several copies of it."
+        "for one model as its memory needs, and run several copies of it."
     ),
     for_python(
-        "Use the serving engine's own all-reduce inside a node, and overlap it with the other half of the batch."
+        "Sum inside a node with a kernel made for it, as serving engines have, and overlap it with the other half of "
+        "the batch."
     ),
     code=_HALVES_CODE,
 )

@@ -182,6 +182,29 @@ def test_a_tpu_has_operations_categories_modules_and_steps(tmp_path: Path) -> No
     assert trace.text_attribute(Attribute.COLLECTIVE, collective) == "allreduce"
 
 
+@pytest.mark.parametrize(
+    ("result", "source", "direction"),
+    [("S(5)", "", CopyKind.D2H), ("", "S(5)", CopyKind.H2D), ("S(1)", "", CopyKind.D2D)],
+)
+def test_the_wait_for_a_copy_says_by_its_memory_spaces_which_way_it_goes(
+    result: str, source: str, direction: CopyKind, tmp_path: Path
+) -> None:
+    to, of = f"f32[8]{{0:T(8){result}}}", f"f32[8]{{0:T(8){source}}}"
+    written = f"%copy-done.2 = {to} copy-done(({to}, {of}, u32[]{{:S(2)}}) %copy-start.2)"
+    number, tpu = plane(
+        "/device:TPU:0",
+        [line("XLA Ops", event(1, 10, 20)), line("Async XLA Ops", event(2, 5, 25))],
+        {2: "async-copy"},
+    )
+    described = message((1, 1), (2, message((1, 1), (2, written), (4, "copy-done.2"))))
+    path = tmp_path / "tpu.pb"
+    path.write_bytes(message((number, tpu + message((4, described)))))
+    trace = open_trace([path])
+    assert sorted(names_of(trace, EventKind.MEMCPY)) == ["async-copy", "copy-done.2"]
+    done = np.array([event for event in trace.gpu_operations if trace.name(event) == "copy-done.2"])
+    assert trace.attribute(Attribute.COPY_KIND, done).tolist() == [direction.value]
+
+
 @pytest.mark.parametrize("share", [0.2, 0.4, 0.6, 0.8, 0.97])
 def test_a_cut_profile_shows_what_comes_before_or_says_that_there_is_nothing(
     tmp_path: Path, share: float

@@ -92,8 +92,8 @@ class TinyTrace:
         self._events.append((*times, self._into.string(name), lane, int(kind)))
         return self._handed + len(self._events) - 1
 
-    def step(self, start: float, end: float, name: str) -> int:
-        return self.add(start, end, name, self._lane(LaneKind.STEPS, None), EventKind.STEP)
+    def step(self, start: float, end: float, name: str, thread: int | None = None) -> int:
+        return self.add(start, end, name, self._lane(LaneKind.STEPS, thread), EventKind.STEP)
 
     def region(self, start: float, end: float, name: str, thread: int = MAIN) -> int:
         return self.add(start, end, name, self._lane(LaneKind.REGION, thread), EventKind.REGION)

@@ -29,3 +29,22 @@ def test_a_stream_of_its_own_helps_only_where_something_runs_beside_it(
     assert ("own stream" in advice) is not little
     assert (TOO_LITTLE in advice) is little
     assert ("pinned memory" in advice or "pin_memory" in advice) is pageable
+
+
+@pytest.mark.parametrize(
+    ("from_gpu_at", "said"),
+    [(210, "no kernel runs on the GPU for 400 of"), (420, "nothing else runs on the GPU for 400 of")],
+)
+def test_copies_that_go_both_ways_at_once_do_not_run_alone(from_gpu_at: float, said: str) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.copy(10, 410, "HtoD", 5)
+        trace.copy(from_gpu_at, from_gpu_at + 190, "DtoH", 7, stream=9)
+        trace.operation(700, 740, "kernel", 650)
+
+    text = " ".join(
+        each.explanation
+        for each in diagnose(steps(6, 800, body).build()).findings
+        if each.rule == "copies-to-gpu"
+    )
+    assert said in text
+    assert ("is also copied the other way" in text) is (from_gpu_at < 410)

@@ -152,6 +152,20 @@ def test_operators_that_a_gpu_runs_show_that_it_worked(operator: str, said: str)
 
 
 @pytest.mark.parametrize(
+    ("call", "worked"),
+    [("cudaGetDeviceCount", False), ("cudaDeviceSynchronize", False), ("cudaMalloc", True)],
+)
+def test_a_program_on_the_cpu_may_ask_for_gpus_and_its_profiler_waits_for_them(
+    call: str, worked: bool
+) -> None:
+    trace = TinyTrace()
+    for number in range(40):
+        trace.op(100 * number, 100 * number + 30, "aten::mkldnn_convolution")
+    trace.call(0, 10, call)
+    assert told(trace).title.startswith("A GPU worked") is worked
+
+
+@pytest.mark.parametrize(
     ("region", "said"),
     [
         ("ExecutionContext::execute", "A GPU worked, and only the CPU was recorded"),

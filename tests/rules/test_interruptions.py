@@ -84,6 +84,57 @@ def test_what_counts_as_interrupted(changed: dict[str, float], found: int) -> No
     assert stopped(analysis) == found
 
 
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({}, 4),
+        ({"often": 3, "begin": 8}, 3),
+        ({"often": 3, "begin": 0}, 0),
+        ({"moves": False}, 0),
+        ({"count": 8, "begin": 3}, 4),
+        ({"count": 7, "begin": 2}, 0),
+        ({"launches": 1, "count": 40, "begin": 30}, 4),
+        ({"launches": 0, "count": 40, "begin": 30}, 0),
+        ({"sets": 4}, 4),
+        ({"sets": 5}, 0),
+    ],
+    ids=[
+        "pauses",
+        "two in the second half of the rounds",
+        "only one there",
+        "always at the same places",
+        "eight layers",
+        "fewer",
+        "rounds of six calls",
+        "calls that are all the same",
+        "four of the rarest call in a round",
+        "more",
+    ],
+)
+def test_rounds_of_a_single_step_show_what_was_interrupted(changed: dict[str, int], found: int) -> None:
+    assert stopped(layers(**changed)) == found
+
+
+def layers(
+    often: int = 4, begin: int = 8, count: int = 20, launches: int = 9, sets: int = 1, moves: bool = True
+) -> Analysis:
+    """One step of equal layers, a few of which stall once, each at a place of its own unless these do not move."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 10.0
+        for layer in range(count):
+            stalls = begin <= layer < begin + often or not moves
+            calls = ["cudaLaunchKernel"] * sum(1 + launches + each for each in range(sets))
+            for each in range(sets):
+                calls[sum(1 + launches + before for before in range(each))] = "cudaMemsetAsync"
+            for place, call in enumerate(calls):
+                at += 3_000 if stalls and place == (layer % max(launches, 1) if moves else 0) else 20
+                trace.operation(at + 7, at + 10, "void some_kernel", at, call=call)
+                at += 10
+
+    return Analysis(steps(1, 80_000, body).build())
+
+
 def test_a_launch_that_takes_long_by_chance_was_interrupted_inside() -> None:
     def body(trace: TinyTrace, index: int) -> None:
         at = 10.0

@@ -47,7 +47,7 @@ def copying(**times: Any) -> Copies:
     none = np.empty(0, np.int64)
     usual = {
         "device": 0, "events": none, "exposed": (np.array([0]), np.array([1000])), "bytes": 0, "time_ns": 1000,
-        "pageable_ns": 0, "pinned_ns": 0, "asynchronous_ns": 0, "migrated_ns": 0,
+        "both_ways_ns": 0, "pageable_ns": 0, "pinned_ns": 0, "asynchronous_ns": 0, "migrated_ns": 0,
         "computed_ns": 0, "regions": (),
     }  # fmt: skip
     return Copies(**{**usual, **times})

@@ -35,6 +35,16 @@ def test_a_step_reaches_to_the_start_of_the_next_one() -> None:
     assert [(start, end) for _, start, end in found(trace.build())] == [(0, 1000), (1000, 2000), (2000, 2800)]
 
 
+@pytest.mark.parametrize(("numbers", "count"), [((0, 0), 0), ((0, 1), 2)])
+def test_the_same_step_on_two_devices_is_one(numbers: tuple[int, int], count: int) -> None:
+    trace = TinyTrace()
+    for device, number in enumerate(numbers):
+        trace.shift = device * 1000
+        trace.step(0, 300, f"step {number}", thread=device)
+        trace.operation(10, 290, "gemm", 0)
+    assert len(found(trace.build())) == count
+
+
 def test_a_host_that_runs_ahead_does_not_cut_off_the_gpu_s_work() -> None:
     trace = TinyTrace()
     for index in range(3):

@@ -12,6 +12,7 @@ from parsers.model import BOOL, I64, EventKind, Trace, derived
 from parsers.model.arrays import distinct_values, median_of, percentile_of, without
 from parsers.model.events import of_kinds
 from parsers.model.late import dataclass, regex
+from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost, outermost
@@ -107,8 +108,11 @@ class CpuTime:
     @cached_property
     def starts_gpu_work(self) -> bool:
         """Whether operators, calls to the driver, or a library show that a GPU worked, which was not recorded."""
-        if len(self.activity.of_kind(EventKind.API)) or runs_on_gpus_alone(self.trace):
-            return True
+        calls = calls_of(self.trace)[self.trace.events.name[self.trace.events.of_kind(EventKind.API)]]
+        if (calls > Call.SYNCHRONIZE).any() or runs_on_gpus_alone(self.trace):
+            return (
+                True  # what only asks, and the profiler's own wait at the end, are called without work, too
+            )
         names = distinct_values(self.trace.events.name[self._operators]).tolist()
         return bool(self.trace.quality.operators_of_an_unrecorded_gpu) or any(
             _OF_A_GPU.search(name) and name != _ASKS_ON_ANY_DEVICE

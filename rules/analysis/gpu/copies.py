@@ -32,6 +32,7 @@ class Copies:
     device: int
     events: I64
     exposed: Intervals  # where no kernel ran, and no copy that stands alone longer
+    both_ways_ns: int  # of that time: copies of the other direction run as well
     bytes: int
     time_ns: int
     pageable_ns: int  # of those whose host memory is pageable
@@ -96,15 +97,16 @@ def copies_of(analysis: Analysis, device: int, direction: CopyKind) -> Copies:
     """
     trace = analysis.trace
     to_gpu, from_gpu = (_exposed(analysis, device, each) for each in (CopyKind.H2D, CopyKind.D2H))
-    events, exposed = to_gpu if direction is CopyKind.H2D else from_gpu
+    (events, exposed), (_, opposite) = (to_gpu, from_gpu) if direction is CopyKind.H2D else (from_gpu, to_gpu)
     if (length(to_gpu[1]) >= length(from_gpu[1])) is (direction is CopyKind.D2H):
-        exposed = subtract(exposed, (from_gpu if direction is CopyKind.H2D else to_gpu)[1])
+        exposed = subtract(exposed, opposite)
     pageable = events[_pageable(trace, events, direction)]
     pinned = events[_host_memory(trace, events, direction) == MemoryKind.PINNED.value]
     return Copies(
         device=device,
         events=events,
         exposed=exposed,
+        both_ways_ns=length(intersect(exposed, opposite)),
         bytes=int(trace.attribute(Attribute.BYTES, events).sum()),
         time_ns=int(durations(trace, events).sum()),
         pageable_ns=int(durations(trace, pageable).sum()),

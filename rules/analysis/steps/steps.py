@@ -189,7 +189,7 @@ def _annotations(
     single: I64 | None = None
     for candidates, found_by in ((profiler, "ProfilerStep"), (stated.tolist(), "region")):
         if candidates:
-            chosen = _disjoint(trace, np.array(candidates, np.int64))
+            chosen = _disjoint(trace, _of_one_lane(trace, np.array(candidates, np.int64)))
             if not len(operations) and _are_only_remainders(trace, lanes, chosen):
                 continue
             if len(chosen) > 1:
@@ -199,6 +199,13 @@ def _annotations(
     if regions is not None:
         return regions, "region"
     return (single, "ProfilerStep") if single is not None else (None, "")
+
+
+def _of_one_lane(trace: Trace, events: I64) -> I64:
+    """Where several lanes state the same steps, as XProf's do for each device, those of the lane that has most."""
+    lanes, names = trace.events.lane[events], trace.events.name[events]
+    most = events[lanes == np.bincount(lanes).argmax()]
+    return most if np.isin(names, trace.events.name[most]).all() else events
 
 
 def _are_only_remainders(trace: Trace, lanes: BOOL, steps: I64) -> bool:

@@ -138,8 +138,8 @@ class FreeTheCpu:
     id = "free-the-cpu"
     explanation = """
 When it applies
-    In steps with the same calls, the launching thread stalls for 1 ms or more at places where it does not in most
-    others, at least twice per step, for 5 % of the steps or more.
+    In steps with the same calls, or in the layers of a single step, the launching thread stalls for 1 ms or more at
+    places where it does not in most others, at least twice per step, for 5 % of the steps or more.
 
 What is changed in the replay
     These pauses are gone. Everything else is replayed.
