@@ -132,6 +132,17 @@ def test_a_history_that_says_of_no_allocation_when_it_was_made_has_no_length(
     assert (trace.epoch_ns is not None) is placed
 
 
+def test_counters_bear_the_number_of_their_gpu(tmp_path: Path) -> None:
+    snapshot = Snapshot()
+    snapshot.event("alloc", 0, 1024, 10, OWN)
+    snapshot.segment(0, (1024, True))
+    content = snapshot.content()
+    content["segments"][0]["device"], content["device_traces"] = 1, [[], *content["device_traces"]]
+    (tmp_path / "snapshot.json").write_text(json.dumps(content))
+    names = {each.name for each in open_trace([tmp_path / "snapshot.json"]).counters}
+    assert names == {"GPU 1 allocated memory", "GPU 1 reserved memory"}
+
+
 def test_a_snapshot_as_json_is_the_same(tmp_path: Path) -> None:
     snapshot = Snapshot()
     snapshot.event("alloc", 0, 1000, 10, OWN)

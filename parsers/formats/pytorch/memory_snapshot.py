@@ -40,7 +40,7 @@ class MemorySnapshot(Parser):
     files = "snapshots of the caching allocator (_dump_snapshot)"
     suffixes = (".pickle", ".pkl")
     priority = 30
-    version = 5
+    version = 6
 
     def recognises(self, source: Source) -> bool:
         return _PICKLE.match(source.head) is not None or _JSON.match(source.head) is not None
@@ -93,8 +93,10 @@ class MemorySnapshot(Parser):
                 "",
                 unseen,
             )
+        numbers = {device: number for number, device in devices.items()}
         for each in histories:
-            builder.counters += _counters(each, memory.held(each.device), memory.blocks)
+            name = f"GPU {numbers[each.device]}"
+            builder.counters += _counters(name, each, memory.held(each.device), memory.blocks)
         return builder.build(progress)
 
 
@@ -107,15 +109,13 @@ def _allow_no_more_than_is_written(source: Source, segments: list[Any], traces: 
         limit.make(what, count, _FREE, _MIN_BYTES / (MAX_RATIO if source.compression else 1), 1 << 40)
 
 
-def _counters(history: DeviceHistory, held: tuple[Any, Any], blocks: Any) -> list[Counter]:
+def _counters(name: str, history: DeviceHistory, held: tuple[Any, Any], blocks: Any) -> list[Counter]:
     mine = blocks.device == history.device
     segments = np.unique(np.stack([blocks.segment[mine], blocks.segment_size[mine]]), axis=1)
     reserved = history.reserved(int(segments[1].sum()) if segments.size else 0)
     time, allocated = held
     counters = [
-        Counter(
-            f"GPU {history.device} {what} memory", "B", at, value.astype(np.float64), device=history.device
-        )
+        Counter(f"{name} {what} memory", "B", at, value.astype(np.float64), device=history.device)
         for what, at, value in (("allocated", time, allocated), ("reserved", *reserved))
     ]
     return [each for each in counters if len(each.time)]
