@@ -21,6 +21,9 @@ U64 = npt.NDArray[np.uint64]
 
 MAX_NUMBER = 1 << 62  # two of them add up to no more than 64 bits hold
 ABSENT = -MAX_NUMBER  # stands for a number that is not there
+_WORTH_COUNTING = (
+    8  # times as many numbers as there are values: so many are counted sooner than the values are sorted
+)
 
 
 def stable_order(values: Array, within: Array | None = None) -> I64 | None:
@@ -49,8 +52,17 @@ def distinct_values(values: npt.ArrayLike) -> Array:
     It also loads numpy's masked arrays to ask whether it was given one, as ``np.median`` does. Values that ascend
     already, as most do, are not sorted, which takes ten times as long as to look.
     """
-    flat = np.ravel(values)
+    flat = np.asarray(values).ravel()
     return _each_once(flat if (flat[1:] >= flat[:-1]).all() else np.sort(flat))
+
+
+def numbered_values(values: Array) -> tuple[Array, I64]:
+    """The distinct values ascending, and which of them each is: counted where they are small numbers, else sorted."""
+    if len(values) and values.min() >= 0 and values.max() < _WORTH_COUNTING * len(values):
+        seen = np.bincount(values) > 0
+        return seen.nonzero()[0].astype(values.dtype), (seen.cumsum() - 1)[values]
+    distinct, which = np.unique(values, return_inverse=True)
+    return distinct, which.reshape(-1)
 
 
 def distinct_rows(rows: Array) -> Array:
@@ -69,7 +81,7 @@ def among(values: Array, ascending: Array) -> BOOL:
     """Whether each value occurs in an ascending column."""
     if not len(ascending):
         return np.zeros(len(values), bool)
-    place = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
+    place = np.minimum(ascending.searchsorted(values), len(ascending) - 1)
     return np.asarray(ascending[place] == values)
 
 

@@ -119,5 +119,5 @@ class AttributeColumn:
         """The values of ``events``; ``default`` where an event has none."""
         if not len(self.event):
             return np.full(len(events), default, np.int64)
-        place = np.minimum(np.searchsorted(self.event, events), len(self.event) - 1)
+        place = np.minimum(self.event.searchsorted(events), len(self.event) - 1)
         return np.where(self.event[place] == events, self.value[place], default)

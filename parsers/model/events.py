@@ -109,7 +109,7 @@ class EventTable:
 
     def of_kind(self, *kinds: int) -> I64:
         """Indices of the events of these kinds, in table order."""
-        return np.flatnonzero(of_kinds(self.kind, *kinds))
+        return of_kinds(self.kind, *kinds).nonzero()[0]
 
     def only(self, events: I64, *kinds: int) -> I64:
         """Those of some events that are of these kinds."""
@@ -153,7 +153,7 @@ class Links:
         """The launch event of each operation; -1 where none was recorded."""
         if not len(self.operation):
             return np.full(len(operations), -1, np.int64)
-        place = np.minimum(np.searchsorted(self.operation, operations), len(self.operation) - 1)
+        place = np.minimum(self.operation.searchsorted(operations), len(self.operation) - 1)
         return np.where(self.operation[place] == operations, self.launch[place], -1)
 
     def operations_of(self, launch: int) -> I64:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import I64, Attribute, EventKind, KernelProfile, Trace
+from parsers.model.arrays import among
 from parsers.model.events import of_kinds
 from parsers.model.late import dataclass
 from parsers.model.names.kernels import base_name, kernel_name
@@ -240,7 +241,7 @@ When it is wrong
         evidence = worst.attention if attention else worst.events
         replay, owner, behind = replay_of(analysis), None, ""
         if not attention and not replay.reason:
-            mine = np.isin(replay.device.event, worst.events)
+            mine = among(replay.device.event, np.sort(worst.events))
             owner, behind = owner_of(analysis, replay, mine), operators_behind(analysis, replay, mine)
             behind = f" By time, the operators behind them are {behind}." if behind else ""
         yield self.finding(

@@ -9,6 +9,7 @@ from parsers.model.arrays import (
     among,
     distinct_rows,
     distinct_values,
+    numbered_values,
     percentile_of,
     place_in,
     rows_by,
@@ -97,7 +98,7 @@ def device_nodes(analysis: Analysis, spans: tuple[Span, ...], host: HostNodes) -
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     member_of = place[member_of]
-    lanes, stream = np.unique(lane, return_inverse=True)
+    lanes, stream = numbered_values(lane)
     start = trace.events.start[every]
     end = start.copy()
     np.maximum.at(end, member_of, trace.events.end[members])
@@ -180,7 +181,7 @@ def _launching_nodes(analysis: Analysis, host: HostNodes, device: int, threads: 
     owner = analysis.threads.of_events(launches[known])
     at, until = table.spans(launches[known])
     for thread, starts in threads:
-        mine = np.isin(owner, host.members[thread])
+        mine = among(owner, np.sort(host.members[thread]))
         place = np.searchsorted(starts, at[mine], side="right") - 1
         inside = place >= 0
         node = host.first[thread] + np.maximum(place, 0)

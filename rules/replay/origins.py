@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import I64, Attribute, EventKind, derived
-from parsers.model.arrays import distinct_values
+from parsers.model.arrays import distinct_values, numbered_values
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
@@ -26,8 +26,8 @@ def called_operators(analysis: Analysis) -> I64:
     found = around.whole_operator.copy()
     function = around.around(is_autograd_function)
     backward = np.flatnonzero(function >= 0)
-    functions, which = np.unique(function[backward], return_inverse=True)
-    forward = _forward_of(analysis, functions)[which.reshape(-1)]
+    functions, which = numbered_values(function[backward])
+    forward = _forward_of(analysis, functions)[which]
     found[backward[forward >= 0]] = forward[forward >= 0]
     return found
 
@@ -60,10 +60,7 @@ def calling_ranges(analysis: Analysis) -> I64:
 def _called(analysis: Analysis) -> tuple[I64, I64]:
     """The operators that the program called, or calls without one, and the place of that of each host node."""
     operator = called_operators(analysis)
-    events, which = np.unique(
-        np.where(operator >= 0, operator, replay_of(analysis).host.event), return_inverse=True
-    )
-    return events, which.reshape(-1)
+    return numbered_values(np.where(operator >= 0, operator, replay_of(analysis).host.event))
 
 
 def _forward_of(analysis: Analysis, functions: I64) -> I64:

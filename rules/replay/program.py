@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from parsers.model.arrays import F64, I64, distinct_values
+from parsers.model.arrays import F64, I64, distinct_values, numbered_values
 from parsers.model.late import dataclass
 from rules.replay.device import DeviceNodes
 from rules.replay.host import HostNodes
@@ -187,7 +187,7 @@ class Program:
         stream_first = np.searchsorted(device.stream, np.arange(device.streams))
         stream_last = np.searchsorted(device.stream, np.arange(device.streams), side="right") - 1
         together = np.flatnonzero(device.meeting >= 0)
-        meeting, number_of_each = np.unique(device.meeting[together], return_inverse=True)
+        meeting, number_of_each = numbered_values(device.meeting[together])
         order = _order(host, device, waits, waiting, segment, first_segment, group, first, last)
         slot_of = np.full(len(device) + 1, NONE, np.int64)
         slot_of[kept] = np.arange(len(kept))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import I64, Array, EventKind, Trace
-from parsers.model.arrays import among, distinct_values
+from parsers.model.arrays import among, distinct_values, numbered_values
 from parsers.model.events import of_kinds
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, length, of_pairs
@@ -141,7 +141,7 @@ def _collectives(
     columns = collective_columns(trace)
     kinds, kind = columns.kinds()
     place = {device: number for number, device in enumerate(devices)}
-    distinct, name = np.unique(trace.events.name[columns.event], return_inverse=True)
+    distinct, name = numbered_values(trace.events.name[columns.event])
     return (
         kinds,
         {

@@ -8,7 +8,7 @@ from parsers.chrome.build.quarantine import Table
 from parsers.chrome.decode.collect import Columns
 from parsers.chrome.decode.messages import tensor_bytes
 from parsers.model import I32, I64, U8, Attribute, EventKind
-from parsers.model.arrays import distinct_values, place_in, rows_by
+from parsers.model.arrays import distinct_values, numbered_values, place_in, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.events import of_kinds
 from parsers.model.names.collectives import collective_of, is_collective_kernel
@@ -51,7 +51,7 @@ def complete_collectives(
             at = place_in(events, around)
             builder.attribute(which, wanting[at >= 0], values[at[at >= 0]])
     unnamed = _not_stating(kernels, Attribute.COLLECTIVE, builder, table)
-    distinct, place_of = np.unique(name[unnamed], return_inverse=True)
+    distinct, place_of = numbered_values(name[unnamed])
     texts = [collective_of(builder.strings[each]) for each in distinct.tolist()]
     values = np.array([builder.string(text) if text else -1 for text in texts], np.int64)[place_of]
     builder.attribute(Attribute.COLLECTIVE, unnamed[values >= 0], values[values >= 0])

@@ -25,7 +25,7 @@ class Named(Protocol):
 
 def distinct(names: I32 | U8) -> I64:
     """The different names, or other small numbers, among these, ascending, without sorting them all."""
-    return np.flatnonzero(np.bincount(names)) if len(names) else np.empty(0, np.int64)
+    return np.bincount(names).nonzero()[0] if len(names) else np.empty(0, np.int64)
 
 
 def judged(names: I32, strings: Sequence[str], judge: Callable[[str], int]) -> I64:

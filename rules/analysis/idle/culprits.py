@@ -8,7 +8,7 @@ from threading import RLock
 import numpy as np
 
 from parsers.model import I32, I64, U8, EventKind, Trace
-from parsers.model.arrays import per_value
+from parsers.model.arrays import numbered_values, per_value
 from parsers.model.events import of_kinds
 from parsers.model.late import regex
 from parsers.model.names.steps import engine_step
@@ -98,7 +98,7 @@ class Culprits:
     def _callers(self, calls: I64, cause: U8) -> I64:
         """The Python frame around each blocking call, else its operator: any operator may allocate."""
         table = self._trace.events
-        distinct, inverse = np.unique(calls, return_inverse=True)
+        distinct, inverse = numbered_values(calls)
         frame = self._frames.around(*table.spans(distinct))
         operator = np.full(len(distinct), -1, np.int64)
         for activity, mine in self._threads.by_thread(distinct):
