@@ -19,39 +19,30 @@ class Place(Protocol):
 
     def prepare(self, request: CaptureRequest) -> Plan:
         """The command as it runs there; raises ``CaptureProblem``."""
-        ...
 
     def start(self, words: Sequence[str], plan: Plan, mark: str, settings: Mapping[str, str]) -> Running:
         """Start a command there, with these environment variables besides those of the target."""
-        ...
 
     def importer(self, plan: Plan) -> str:
         """The converter of raw Nsight Systems streams there, or empty."""
-        ...
 
     def finish(self, plan: Plan, mark: str, root: int) -> None:
         """End the recording at the next chance; ``root`` is the process of this machine that stands for it."""
-        ...
 
     def kill(self, mark: str, root: int) -> list[int]:
         """End every process of the recording; those left."""
-        ...
 
     def is_anything_left(self, mark: str) -> bool:
         """Whether a process of the recording still runs."""
-        ...
 
     def files(self, plan: Plan) -> list[str]:
         """Names in the folder of the recording."""
-        ...
 
     def collect(self, plan: Plan, names: Sequence[str]) -> list[Path]:
         """These files, on this machine."""
-        ...
 
     def clean_up(self, plan: Plan) -> None:
         """Remove what only the recording needed."""
-        ...
 
 
 class ThisMachine:

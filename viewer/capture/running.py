@@ -24,17 +24,14 @@ class Running(Protocol):
     @property
     def pid(self) -> int:
         """The process of this machine that stands for it, 0 where there is none."""
-        ...
 
     def pieces(self) -> Iterator[bytes]: ...
 
     def wait(self) -> int:
         """Wait for its end; the exit code. Raises ``Unreachable`` where the connection stays broken."""
-        ...
 
     def leave(self) -> None:
         """Do not wait for a connection any longer; what runs elsewhere goes on."""
-        ...
 
 
 class ChildProcess:

@@ -41,11 +41,9 @@ class Store(Protocol):
 
     def entries(self, address: str, depth: int) -> list[Entry]:
         """What lies below an address, so many folders deep; of a file itself, under the empty name."""
-        ...
 
     def bring(self, entry: Entry, target: Path, progress: Progress) -> None:
         """A verified copy at ``target``."""
-        ...
 
 
 @contextlib.contextmanager

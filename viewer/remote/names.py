@@ -37,15 +37,12 @@ class Reach(Protocol):
 
     def open(self) -> None:
         """Get there; raises ``PlaceProblem``."""
-        ...
 
     def words(self, words: Sequence[str]) -> list[str]:
         """Words that run ``words`` there when they are run here."""
-        ...
 
     def is_lost(self, exit_code: int) -> bool:
         """Whether a process that ended so lost its connection, and so says nothing about what it ran."""
-        ...
 
     def close(self) -> None: ...
 
@@ -56,7 +53,6 @@ class Queue(Protocol):
 
     def base(self, options: Sequence[str]) -> str:
         """Where folders are made that every machine of a job sees."""
-        ...
 
     def submission(
         self, folder: str, setup: str, options: Sequence[str], spread: str, words: Sequence[str]
@@ -65,7 +61,6 @@ class Queue(Protocol):
 
         ``spread`` says how often they are run: once a ``task``, once a ``node``, or once in the ``batch`` script.
         """
-        ...
 
 
 Kind = TypeVar("Kind", bound=type[Reach])
