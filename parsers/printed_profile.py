@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import ClassVar
 
-from parsers.files.base import Parser, Source
+from parsers.files.base import Accompanying, Source
 from parsers.files.source import open_bytes
 from parsers.files.texts import decoded
 from parsers.files.unpacking_limit import LimitedStream
@@ -42,10 +42,9 @@ def read_profile(
     return builder.build(progress.part(0.5, 1.0))
 
 
-class PrintedProfile(Parser):
+class PrintedProfile(Accompanying):
     """A parser of a text that is read at once and becomes tables, by ``producer``."""
 
-    accompanies = True
     producer: ClassVar[str]
 
     @abstractmethod

@@ -79,11 +79,8 @@ class OwnSuffixes(Protocol):
     media_types: ClassVar[Mapping[str, str]]  # by the ending
 
 
-@runtime_checkable
-class Accompanying(Protocol):
+class Accompanying(Parser):
     """A parser of what is shown beside a timeline: counters of kernels and devices, snapshots, printed tables."""
-
-    accompanies: ClassVar[bool]
 
 
 @runtime_checkable

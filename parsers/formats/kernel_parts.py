@@ -12,7 +12,7 @@ from collections import defaultdict
 import msgspec
 import numpy as np
 
-from parsers.files.base import Parser, Source, parser
+from parsers.files.base import Accompanying, Source, parser
 from parsers.files.decoders import UNREADABLE
 from parsers.files.unpacking_limit import require_memory, whole_content
 from parsers.json_records import Records
@@ -66,11 +66,10 @@ _Spans = list[tuple[str, float, float]]
 
 
 @parser
-class KernelParts(Parser):
+class KernelParts(Accompanying):
     """Recognised by the names of its processes and threads, before other Chrome traces."""
 
     format = "kernel-parts"
-    accompanies = True
     title = "instrumented kernels"
     files = "Chrome traces with a process for each SM, and a thread for each block or warp"
     suffixes = (".json",)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parsers.files.base import Parser, Source, parser
+from parsers.files.base import Accompanying, Source, parser
 from parsers.files.texts import decoded, utf8
 from parsers.files.unpacking_limit import whole_content
 from parsers.model import Effect, Malformed, Progress, Trace, TraceInput
@@ -52,11 +52,10 @@ _XPU_SMI, _NPU_SMI = _Tool("xpu-smi", "GPU"), _Tool("npu-smi", "NPU")
 
 
 @parser
-class OtherMonitors(Parser):
+class OtherMonitors(Accompanying):
     """Recognised by the header, which stands in one of the first lines."""
 
     format = "other-monitors"
-    accompanies = True
     title = "xpu-smi and npu-smi"
     files = "output of xpu-smi dump and npu-smi info watch, as counters"
     suffixes = (".csv", ".txt", ".log")

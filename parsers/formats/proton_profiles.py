@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from parsers.files.base import Parser, Source, parser
+from parsers.files.base import Accompanying, Parser, Source, parser
 from parsers.files.decoders import from_json
 from parsers.files.unpacking_limit import require_memory, whole_content
 from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace
@@ -27,11 +27,10 @@ _PARTS_TELLING = regex(rb'"pid"\s*:\s*"[^"]{0,8192} Core\d{1,6} CTA\d{1,10}"')
 
 
 @parser
-class ProtonInside(Parser):
+class ProtonInside(Accompanying):
     """Recognised by its first keys and by what it calls blocks."""
 
     format = "proton-inside"
-    accompanies = True
     title = "Triton Proton"
     files = "the parts of instrumented kernels"
     suffixes = (".chrome_trace", ".json")
@@ -146,11 +145,10 @@ class _Scope:
 
 
 @parser
-class ProtonTree(Parser):
+class ProtonTree(Accompanying):
     """Recognised by its nodes."""
 
     format = "proton-tree"
-    accompanies = True
     title = "Triton Proton"
     files = "profiles (.hatchet)"
     suffixes = (".hatchet", ".json")

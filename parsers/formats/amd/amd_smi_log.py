@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.csv_tables import CsvTable, header_of, plain, read_csv
-from parsers.files.base import Parser, Source, parser
+from parsers.files.base import Accompanying, Source, parser
 from parsers.model import BOOL, F64, I64, Counter, Effect, Excessive, Malformed, Progress, Trace
 from parsers.model.arrays import rows_by
 from parsers.model.builder import MAX_DEVICES, TraceBuilder
@@ -22,11 +22,10 @@ _FARTHEST_S = 1 << 33
 
 
 @parser
-class AmdSmiLog(Parser):
+class AmdSmiLog(Accompanying):
     """Recognised by a column for the GPU and at least two columns of these tools."""
 
     format = "amd-smi-log"
-    accompanies = True
     title = "amd-smi and rocm-smi"
     files = "logs as CSV, as counters"
     suffixes = (".csv",)

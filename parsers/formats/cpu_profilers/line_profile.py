@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import msgspec
 
-from parsers.files.base import Parser, Source, parser
+from parsers.files.base import Accompanying, Source, parser
 from parsers.files.decoders import from_json_of
 from parsers.model import Malformed, Progress, ResultTable, Trace
 from parsers.model.late import dataclass, regex
@@ -52,11 +52,10 @@ class _Profile(msgspec.Struct):
 
 
 @parser
-class Scalene(Parser):
+class Scalene(Accompanying):
     """Recognised by its first key."""
 
     format = "scalene"
-    accompanies = True
     title = "CPU profilers"
     files = "Scalene's JSON"
     suffixes = (".json",)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parsers.data_marshal import NoData, loads
-from parsers.files.base import Parser, Source, parser
+from parsers.files.base import Accompanying, Source, parser
 from parsers.files.texts import decoded, utf8
 from parsers.model import F64, I64, Malformed, Progress, ResultTable, Trace
 from parsers.model.late import dataclass, regex
@@ -89,11 +89,10 @@ class _Call(NamedTuple):
 
 
 @parser
-class PythonProfile(Parser):
+class PythonProfile(Accompanying):
     """Recognised by the header of the printed table, or by a saved dictionary whose keys are (file, line, function)."""
 
     format = "python-profile"
-    accompanies = True
     title = "CPU profilers"
     files = "cProfile, as text and as saved for pstats"
     suffixes = (".prof", ".pstats", ".txt")

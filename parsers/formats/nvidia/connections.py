@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from parsers.files.base import Parser, Source, parser
+from parsers.files.base import Accompanying, Source, parser
 from parsers.files.texts import decoded, utf8
 from parsers.model import Malformed, Progress, ResultColumn, ResultTable, Trace
 from parsers.model.late import regex
@@ -81,11 +81,10 @@ def _named(link: str) -> str:
 
 
 @parser
-class NcclLog(Parser):
+class NcclLog(Accompanying):
     """Recognised by NCCL's own lines, or torch's watchdog of it, after every format that may hold some of them."""
 
     format = "nccl-log"
-    accompanies = True
     title = "NCCL"
     files = "logs of NCCL_DEBUG=INFO: how ranks are connected, and warnings; collectives that timed out"
     suffixes = (".log", ".txt")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 
-from parsers.files.base import Parser, Source, parser
+from parsers.files.base import Accompanying, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, Malformed, Progress, Trace
@@ -21,11 +21,10 @@ _MARK = regex(rb"^(?:# (?:HELP|TYPE) )?DCGM_FI_\w+", re.MULTILINE)
 
 
 @parser
-class DcgmExporter(Parser):
+class DcgmExporter(Accompanying):
     """Recognised by the names of its fields at the start of a line."""
 
     format = "dcgm-exporter"
-    accompanies = True
     title = "dcgm-exporter"
     files = "metrics pages, as counters"
     suffixes = (".prom", ".txt")

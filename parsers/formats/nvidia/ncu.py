@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from parsers.files.base import Parser, Source, parser
+from parsers.files.base import Accompanying, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import UnpackingLimit
 from parsers.model import Effect, Malformed, Progress, QualityRecorder, Trace, TraceError, TraceInput
@@ -31,11 +31,10 @@ _HOW_TO_EXPORT = "Export it with: ncu --import REPORT.ncu-rep --csv --page raw, 
 
 
 @parser
-class NsightComputeCsv(Parser):
+class NsightComputeCsv(Accompanying):
     """Recognised by its header row or by the tool's own ==PROF== lines."""
 
     format = "ncu-csv"
-    accompanies = True
     title = "Nsight Compute"
     files = "pages as CSV or as printed text"
     suffixes = (".csv", ".txt", ".log")
@@ -154,11 +153,10 @@ _HINT = "Fix what it names and record again."
 
 
 @parser
-class NsightComputeReport(Parser):
+class NsightComputeReport(Accompanying):
     """Recognised by its first four bytes."""
 
     format = "ncu-report"
-    accompanies = True
     title = "Nsight Compute"
     files = "reports (.ncu-rep)"
     suffixes = (".ncu-rep",)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import IO
 
-from parsers.files.base import Parser, Source, parser
+from parsers.files.base import Accompanying, Source, parser
 from parsers.files.source import READ_ERRORS, open_bytes
 from parsers.files.texts import decoded
 from parsers.files.unpacking_limit import UnpackingLimit
@@ -54,11 +54,10 @@ _SPLIT = regex(r"[\s,]+")
 
 
 @parser
-class DeviceLog(Parser):
+class DeviceLog(Accompanying):
     """Recognised by the header line of one of them, and by the first words of the lines of tegrastats."""
 
     format = "smi-log"
-    accompanies = True
     title = "nvidia-smi, dcgmi and tegrastats"
     files = "printed tables, dmon, query logs and tegrastats, as counters"
     suffixes = (".csv", ".txt", ".log")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from parsers.files.base import Parser, Source, parser
+from parsers.files.base import Accompanying, Source, parser
 from parsers.files.decoders import from_json_of
 from parsers.model import Progress, ResultTable, Trace
 from parsers.model.late import regex
@@ -28,11 +28,10 @@ class _Layer(msgspec.Struct, rename="camel"):
 
 
 @parser
-class TrtexecProfile(Parser):
+class TrtexecProfile(Accompanying):
     """Recognised by the count of runs that it begins with."""
 
     format = "trtexec-profile"
-    accompanies = True
     title = "benchmarks"
     files = "JSON of trtexec --exportProfile"
     suffixes = (".json",)

@@ -13,7 +13,7 @@ from dataclasses import field
 
 import msgspec
 
-from parsers.files.base import Parser, Source, parser
+from parsers.files.base import Accompanying, Source, parser
 from parsers.files.decoders import UNREADABLE
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
@@ -42,11 +42,10 @@ _OF_A_SIMULATOR = (
 
 
 @parser
-class ChakraTrace(Parser):
+class ChakraTrace(Accompanying):
     """Recognised by the schema that its first message states."""
 
     format = "chakra-trace"
-    accompanies = True
     title = "Chakra execution traces"
     files = "operators and kernels of chakra_converter (.et)"
     suffixes = (".et",)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parsers.files.base import Parser, Source, parser
+from parsers.files.base import Accompanying, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.texts import utf8
 from parsers.files.unpacking_limit import LimitedStream
@@ -65,11 +65,10 @@ _STRUCTURED = (b'"dynamo_start"', b'"chromium_event"', b'"compilation_metrics"',
 
 
 @parser
-class CompilerLogs(Parser):
+class CompilerLogs(Accompanying):
     """Recognised by lines of glog that hold JSON of the compiler, or its tags."""
 
     format = "torch-compiler-log"
-    accompanies = True
     title = "PyTorch compiler logs"
     files = "TORCH_TRACE (dedicated_log_torch_trace_*.log); TORCH_LOGS=recompiles,graph_breaks"
     suffixes = (".log", ".txt")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import numpy as np
 
-from parsers.files.base import Parser, Source, parser
+from parsers.files.base import Accompanying, Source, parser
 from parsers.files.decoders import UNREADABLE
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
@@ -88,11 +88,10 @@ _SHAPES = msgspec.json.Decoder(list[list[Annotated[int, msgspec.Meta(ge=0, lt=1 
 
 
 @parser
-class ExecutionTrace(Parser):
+class ExecutionTrace(Accompanying):
     """Recognised by its schema."""
 
     format = "execution-trace"
-    accompanies = True
     title = "PyTorch execution traces"
     files = "JSON of ExecutionTraceObserver, as used with Chakra"
     suffixes = (".json",)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parsers.files.base import Parser, Source, parser
+from parsers.files.base import Accompanying, Source, parser
 from parsers.files.source import identify
 from parsers.model.attributes import Attribute, CollectiveState
 from parsers.model.builder import MIN_GAP_NS, TraceBuilder
@@ -37,11 +37,10 @@ DEFAULT_GROUP = "default_pg"
 
 
 @parser
-class FlightRecorder(Parser):
+class FlightRecorder(Accompanying):
     """Recognised by the keys of a dump, in a pickle or in JSON."""
 
     format = "flight-recorder"
-    accompanies = True
     title = "PyTorch flight recorder"
     files = "dumps of NCCL and gloo (nccl_trace_rank_N), as pickle or JSON"
     suffixes = (".pickle", ".pkl", ".json")

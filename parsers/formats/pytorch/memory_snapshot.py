@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from parsers.collecting import without_garbage_collection
-from parsers.files.base import Parser, Source, parser
+from parsers.files.base import Accompanying, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import MAX_RATIO, LimitedStream, UnpackingLimit
 from parsers.model import Counter, Device, Effect, Progress, Trace, TraceInput, UnknownFormat
@@ -31,11 +31,10 @@ _EMPTY = "Save it in the process that trains, while the tensors are alive."
 
 
 @parser
-class MemorySnapshot(Parser):
+class MemorySnapshot(Accompanying):
     """Recognised by the first bytes of a pickle of protocol 2 or later, or by a snapshot's keys in JSON."""
 
     format = "memory-snapshot"
-    accompanies = True
     title = "PyTorch memory"
     files = "snapshots of the caching allocator (_dump_snapshot)"
     suffixes = (".pickle", ".pkl")

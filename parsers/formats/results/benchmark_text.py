@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise, takewhile
 
-from parsers.files.base import Parser, Source, parser
+from parsers.files.base import Accompanying, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Effect, Malformed, Progress, QualityRecorder, ResultColumn, ResultTable, Trace
@@ -39,11 +39,10 @@ _VALUES = ("Median:", "Mean:", "IQR:")
 
 
 @parser
-class BenchmarkText(Parser):
+class BenchmarkText(Accompanying):
     """Recognised by the header line of nccl-tests, or by what torch prints of a measurement or a comparison."""
 
     format = "benchmark-text"
-    accompanies = True
     title = "benchmarks"
     files = "output of nccl-tests and torch.utils.benchmark"
     suffixes = (".txt", ".log")

@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import field
 
-from parsers.files.base import Parser, Source, parser
+from parsers.files.base import Accompanying, Source, parser
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream
 from parsers.model import Malformed, Progress, Trace
@@ -26,11 +26,10 @@ _HINT = "Write it again: jax.profiler.save_device_memory_profile."
 
 
 @parser
-class JaxMemory(Parser):
+class JaxMemory(Accompanying):
     """Recognised by what such a profile counts: allocations and their bytes, of buffers and programs."""
 
     format = "jax-memory"
-    accompanies = True
     title = "XProf (JAX, TensorFlow)"
     files = "memory profiles of JAX"
     suffixes = (".prof",)

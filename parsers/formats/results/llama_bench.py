@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from parsers.files.base import Parser, Source, parser
+from parsers.files.base import Accompanying, Source, parser
 from parsers.formats.results.load_tests import decoded_json, number_of, whole_results
 from parsers.model import Malformed, Progress, Trace
 from parsers.model.builder import TraceBuilder
@@ -28,11 +28,10 @@ _COLUMNS = titled(
 
 
 @parser
-class LlamaBench(Parser):
+class LlamaBench(Accompanying):
     """Results of ``llama-bench -o json`` and ``-o jsonl``, an object for each test, recognised by their keys."""
 
     format = "llama-bench"
-    accompanies = True
     title = "benchmarks"
     files = "JSON of llama-bench"
     suffixes = (".json", ".jsonl")

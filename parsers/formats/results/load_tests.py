@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from parsers.files.base import Parser, Source, parser
+from parsers.files.base import Accompanying, Source, parser
 from parsers.files.decoders import UNREADABLE
 from parsers.files.texts import decoded
 from parsers.files.unpacking_limit import whole_content
@@ -31,11 +31,10 @@ Row = tuple[Cell, ...]
 
 
 @parser
-class GenaiPerf(Parser):
+class GenaiPerf(Accompanying):
     """Results of genai-perf (profile_export_genai_perf.json), recognised by their metrics."""
 
     format = "genai-perf"
-    accompanies = True
     title = "benchmarks"
     files = "JSON of genai-perf"
     suffixes = (".json",)
@@ -80,11 +79,10 @@ _RATES = {
 
 
 @parser
-class BenchServing(Parser):
+class BenchServing(Accompanying):
     """What the load tests of vLLM and SGLang save, an object for each of them, recognised by its keys."""
 
     format = "bench-serving"
-    accompanies = True
     title = "benchmarks"
     files = "JSON of the load tests of vLLM and SGLang"
     suffixes = (".json", ".jsonl")
@@ -133,11 +131,10 @@ _PRINTED_AS = {
 
 
 @parser
-class PrintedServing(Parser):
+class PrintedServing(Accompanying):
     """What the same load tests print, recognised by the title of the box."""
 
     format = "printed-serving"
-    accompanies = True
     title = "benchmarks"
     files = "results that the load tests of vLLM and SGLang print"
     suffixes = (".txt", ".log")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from parsers.csv_tables import CsvTable, header_of, plain, read_csv, stacked, table_of
-from parsers.files.base import Parser, Source, parser
+from parsers.files.base import Accompanying, Source, parser
 from parsers.files.texts import utf8
 from parsers.files.unpacking_limit import whole_content
 from parsers.model import Effect, Excessive, Malformed, Progress, QualityRecorder, Trace
@@ -154,11 +154,10 @@ def _has_columns(text: str) -> bool:
 
 
 @parser
-class ResultTables(Parser):
+class ResultTables(Accompanying):
     """Recognised by the names of its columns."""
 
     format = "result-csv"
-    accompanies = True
     title = "benchmarks"
     files = (
         "CSV of nsys stats, nvprof (also its text), DLProf, rocprofiler-compute, op_statistic, perf_analyzer and "

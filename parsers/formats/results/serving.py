@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from parsers.files.base import Parser, Source, parser
+from parsers.files.base import Accompanying, Source, parser
 from parsers.files.decoders import UNREADABLE, from_json_of
 from parsers.files.unpacking_limit import whole_content
 from parsers.model import Effect, EventKind, Lane, LaneKind, Malformed, Progress, Trace
@@ -47,11 +47,10 @@ class _Request(msgspec.Struct):
 
 
 @parser
-class RequestLog(Parser):
+class RequestLog(Accompanying):
     """A log with one line a request, recognised by the keys of its first line."""
 
     format = "request-log"
-    accompanies = True
     title = "benchmarks"
     files = "request logs (JSON lines)"
     suffixes = (".jsonl",)
@@ -184,11 +183,10 @@ class _TritonRequest:
 
 
 @parser
-class TritonServerTrace(Parser):
+class TritonServerTrace(Accompanying):
     """Recognised by its first entry, and by the names of the server's moments."""
 
     format = "triton-server-trace"
-    accompanies = True
     title = "Triton Inference Server"
     files = "request traces (--trace-config)"
     suffixes = (".json",)

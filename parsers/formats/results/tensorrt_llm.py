@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from parsers.files.base import Parser, Source, parser
+from parsers.files.base import Accompanying, Source, parser
 from parsers.files.texts import decoded
 from parsers.formats.results.load_tests import (
     FIGURES,
@@ -33,11 +33,10 @@ _FIGURES_OF_TENSORRT_LLM = {"average": "avg", "minimum": "min", "maximum": "max"
 
 
 @parser
-class TrtllmBench(Parser):
+class TrtllmBench(Accompanying):
     """Reports of trtllm-bench (--report_json), recognised by their sections."""
 
     format = "trtllm-bench"
-    accompanies = True
     title = "benchmarks"
     files = "JSON reports of trtllm-bench"
     suffixes = (".json",)
@@ -87,11 +86,10 @@ _SPREAD_OF = {"Latency": "request_latency", "TTFT": "ttft", "TPOT": "tpot"}
 
 
 @parser
-class PrintedTrtllmBench(Parser):
+class PrintedTrtllmBench(Accompanying):
     """What trtllm-bench prints, recognised by the title of its results."""
 
     format = "printed-trtllm-bench"
-    accompanies = True
     title = "benchmarks"
     files = "results that trtllm-bench prints"
     suffixes = (".txt", ".log", ".out")
