@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rules.gates.judging import Answer
     from rules.gates.limits import Gates
     from rules.terms import Thresholds
+    from viewer.reports.report_files import Makers
 
 KEPT = "baseline:"
 USAGE = """stallscope compare BEFORE AFTER [options]
@@ -96,8 +97,7 @@ def run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         _report_refusal(options, gates, str(error))
         return GATE_INCONCLUSIVE
     progress.step(1.0, "")
-    _report(options, result, answers)
-    return _exit_code(answers)
+    return _report(options, result, answers)
 
 
 def _gates(options: argparse.Namespace) -> Gates:
@@ -170,37 +170,43 @@ def _report_refusal(options: argparse.Namespace, gates: Gates, why: str) -> None
     """A build server hears of two recordings that cannot be set against each other as of any other answer."""
     from rules.comparison.gate import Decision
     from rules.gates.judging import Answer
-    from viewer.reports.gate_report import comparison_junit
 
     complain(why)
     answers = [Answer(each, Decision.INCONCLUSIVE, why) for each in gates.limits]
-    write_reports(options, {"junit": lambda: comparison_junit(why, answers).encode("utf-8", "replace")})
+    _write(options, {}, why, answers)
 
 
-def _report(options: argparse.Namespace, result: Comparison, answers: Sequence[Answer]) -> None:
+def _report(options: argparse.Namespace, result: Comparison, answers: Sequence[Answer]) -> int:
     from viewer.reports.comparison_blocks import as_text
     from viewer.reports.comparison_report import as_json
-    from viewer.reports.gate_report import gate_json
 
     if files_asked_for(options):
-        from viewer.reports.gate_report import comparison_junit
         from viewer.reports.report_files import comparison_files
 
-        junit = comparison_junit(result.verdict, answers).encode("utf-8", "replace")
-        write_reports(options, {**comparison_files(result, answers), "junit": lambda: junit})
+        _write(options, comparison_files(result, answers), result.verdict, answers)
+    return _answer(options, as_json(result), as_text(result), answers)
+
+
+def _write(options: argparse.Namespace, makers: Makers, verdict: str, answers: Sequence[Answer]) -> None:
+    from viewer.reports.gate_report import comparison_junit
+
+    junit = comparison_junit(verdict, answers).encode("utf-8", "replace")
+    write_reports(options, {**makers, "junit": lambda: junit})
+
+
+def _answer(options: argparse.Namespace, json: dict[str, Any], text: str, answers: Sequence[Answer]) -> int:
+    """Print the result and what the gate says; the exit code."""
+    from rules.comparison.gate import Decision
+    from rules.gates.judging import overall
+    from viewer.reports.gate_report import gate_json
+
     if options.json:
-        print_json({**as_json(result), **gate_json(answers)})
+        print_json({**json, **gate_json(answers)})
     else:
-        sys.stdout.write(as_text(result))
+        sys.stdout.write(text)
     sys.stdout.flush()
     for answer in answers:
         complain(answer.why)
-
-
-def _exit_code(answers: Sequence[Answer]) -> int:
-    from rules.comparison.gate import Decision
-    from rules.gates.judging import overall
-
     if not answers:
         return DONE
     return {Decision.PASSED: DONE, Decision.FAILED: GATE_FAILED, Decision.INCONCLUSIVE: GATE_INCONCLUSIVE}[
@@ -214,7 +220,6 @@ def _series(options: argparse.Namespace, gates: Gates, thresholds: Thresholds) -
     from rules.gates.against_kept import judgement_on
     from rules.gates.judging import judge
     from viewer.reports.comparison_blocks import trend_report
-    from viewer.reports.gate_report import comparison_junit, gate_json
     from viewer.reports.rendering.terminal_report import as_terminal_text
     from viewer.reports.series_report import Point, series_json
 
@@ -233,14 +238,7 @@ def _series(options: argparse.Namespace, gates: Gates, thresholds: Thresholds) -
     if files_asked_for(options):
         from viewer.reports.report_files import trend_files
 
-        junit = comparison_junit(f"The last run of the series: {judgement.outcome.value}", answers)
-        makers = trend_files("a series of runs", points)
-        write_reports(options, {**makers, "junit": lambda: junit.encode("utf-8", "replace")})
-    if options.json:
-        print_json({**series_json(points), **gate_json(answers)})
-    else:
-        sys.stdout.write(as_terminal_text(trend_report("a series of runs", points)))
-    sys.stdout.flush()
-    for answer in answers:
-        complain(answer.why)
-    return _exit_code(answers)
+        verdict = f"The last run of the series: {judgement.outcome.value}"
+        _write(options, trend_files("a series of runs", points), verdict, answers)
+    text = as_terminal_text(trend_report("a series of runs", points))
+    return _answer(options, series_json(points), text, answers)

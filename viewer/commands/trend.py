@@ -12,6 +12,7 @@ from viewer.terminal.exit_codes import DONE
 from viewer.terminal.option_values import add_reports, add_store, files_asked_for, write_reports
 
 if TYPE_CHECKING:
+    from viewer.reports.rendering.blocks import Report
     from viewer.user_data.history import History
 
 
@@ -43,7 +44,6 @@ def declare(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the trend; the exit code."""
     from viewer.reports.comparison_blocks import trend_report
-    from viewer.reports.rendering.terminal_report import as_terminal_text
     from viewer.reports.series_report import points_of, series_json
     from viewer.user_data.history import History, Series, names_of
 
@@ -60,14 +60,20 @@ def run(options: argparse.Namespace) -> int:
     if not entries:
         history.latest(Series.BASELINE, options.name)
     points = points_of(entries)
-    if files_asked_for(options):
-        from viewer.reports.report_files import trend_files
+    return _told(options, trend_report(options.name, points), series_json(points))
 
-        write_reports(options, trend_files(options.name, points))
+
+def _told(options: argparse.Namespace, report: Report, json: dict[str, Any]) -> int:
+    from viewer.reports.rendering.terminal_report import as_terminal_text
+
+    if files_asked_for(options):
+        from viewer.reports.report_files import makers_of
+
+        write_reports(options, makers_of(lambda: report))
     if options.json:
-        print_json(series_json(points))
+        print_json(json)
     else:
-        sys.stdout.write(as_terminal_text(trend_report(options.name, points)))
+        sys.stdout.write(as_terminal_text(report))
     return DONE
 
 
@@ -93,17 +99,8 @@ def _print_promises(options: argparse.Namespace, history: History) -> int:
     """How well promises held in the trials of one program, or of all."""
     from rules.trials.record import records_by_fix
     from viewer.reports.promise_records import records_json, records_report
-    from viewer.reports.rendering.terminal_report import as_terminal_text
     from viewer.user_data.history import Series
 
     entries = history.entries(Series.TRIAL, options.name)
     records = records_by_fix(trial for entry in entries for trial in entry.trials)
-    if files_asked_for(options):
-        from viewer.reports.report_files import makers_of
-
-        write_reports(options, makers_of(lambda: records_report(records)))
-    if options.json:
-        print_json(records_json(records))
-    else:
-        sys.stdout.write(as_terminal_text(records_report(records)))
-    return DONE
+    return _told(options, records_report(records), records_json(records))
