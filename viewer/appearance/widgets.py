@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
     QLabel,
     QLayout,
     QLineEdit,
+    QMenu,
     QPushButton,
     QScrollArea,
     QSizePolicy,
@@ -219,6 +220,17 @@ def close_button(says: str, pressed: Callable[..., object], tip: str = "") -> QT
     button.setAccessibleName(says)
     button.setToolTip(tip)
     button.clicked.connect(pressed)
+    return button
+
+
+def menu_button(text: str = "", padding: str = "") -> QToolButton:
+    """A button that opens its menu, without the mark that Qt draws beside its words."""
+    button = QToolButton()
+    button.setText(text)
+    button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+    style = f"QToolButton {{ padding: {padding}; }} " if padding else ""
+    button.setStyleSheet(f"{style}QToolButton::menu-indicator {{ image: none; }}")
+    button.setMenu(QMenu(button))
     return button
 
 

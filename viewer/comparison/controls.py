@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
     QButtonGroup,
     QComboBox,
     QFileDialog,
-    QMenu,
     QMenuBar,
     QPushButton,
     QSizePolicy,
@@ -23,7 +22,7 @@ from PySide6.QtWidgets import (
 )
 
 from parsers.model import Trace
-from viewer.appearance.widgets import SPRING, Label, fill, horizontal, tooltip
+from viewer.appearance.widgets import SPRING, Label, fill, horizontal, menu_button, tooltip
 from viewer.user_data.storage import is_written
 
 if TYPE_CHECKING:
@@ -65,11 +64,7 @@ class ControlBar(QWidget):
         self.link = _toggle("linked")
         self.link.setChecked(True)
         self.link.setToolTip(tooltip("Keep zoom, position and cursor in sync (Shift+L)"))
-        self.menu = QToolButton()
-        self.menu.setText("View ▾")
-        self.menu.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.menu.setStyleSheet("QToolButton::menu-indicator { image: none; }")
-        self.menu.setMenu(QMenu(self.menu))
+        self.menu = menu_button("View ▾")
         self._toggles = self.scale, self.length, self.lanes, self.link
         for button in self._toggles:
             action = self.menu.menu().addAction(button.text())

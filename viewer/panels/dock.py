@@ -7,11 +7,11 @@ from functools import partial
 
 from PySide6.QtCore import QCoreApplication, QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QApplication, QLineEdit, QMenu, QTabWidget, QToolButton, QWidget
+from PySide6.QtWidgets import QApplication, QLineEdit, QTabWidget, QToolButton, QWidget
 
 from viewer.appearance.key_names import key_names
 from viewer.appearance.tab_order import widgets_in_order
-from viewer.appearance.widgets import NO_MARGINS, fill, horizontal, vertical
+from viewer.appearance.widgets import NO_MARGINS, fill, horizontal, menu_button, vertical
 from viewer.documents.document import Document, Stage
 from viewer.panels.panel import Panel, tabs
 
@@ -42,11 +42,9 @@ class BottomPanels(QWidget):
         self.tabs.tabBar().setAccessibleName("Panels")
         self.tabs.setUsesScrollButtons(False)
         self.tabs.setElideMode(Qt.TextElideMode.ElideRight)
-        self.further = QToolButton()
+        self.further = menu_button(padding="4px 8px")
         self.further.setAutoRaise(True)
         self.further.setToolTip(key_names("More tabs (Ctrl+Page Down goes through all of them)"))
-        self.further.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.further.setMenu(QMenu(self.further))
         self.further.menu().aboutToShow.connect(self._list_further)
         self.filter = QLineEdit()
         self.filter.setPlaceholderText("Filter")
@@ -66,24 +64,17 @@ class BottomPanels(QWidget):
         self.export.setAutoRaise(True)
         self.export.setToolTip("Export the table as CSV")
         self.export.clicked.connect(self.export_table)
-        self.more = QToolButton()
-        self.more.setText("⋯")
+        self.more = menu_button("⋯", padding="4px 8px")
         self.more.setAutoRaise(True)
         self.more.setToolTip("More")
         self.more.setAccessibleName("More")
-        self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        for button in (self.further, self.more):
-            button.setStyleSheet(
-                "QToolButton { padding: 4px 8px; } QToolButton::menu-indicator { image: none; }"
-            )
-        menu = QMenu(self.more)
+        menu = self.more.menu()
         self.more_families = menu.addAction("By kind")
         self.more_families.setCheckable(True)
         self.more_families.toggled.connect(self.by_family.setChecked)
         self.by_family.toggled.connect(self.more_families.setChecked)
         self.by_family.toggled.connect(lambda _: self._group_current())
         self.more_export = menu.addAction("Export as CSV ...", self.export_table)
-        self.more.setMenu(menu)
         corner = QWidget()
         row = horizontal(corner, (0, 2, 8, 2), SPACING)
         for widget in (self.further, self.by_family, self.export, self.more, self.filter):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QAction, QFont, QResizeEvent
-from PySide6.QtWidgets import QMenu, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMenu, QVBoxLayout, QWidget
 
 from parsers.model.units import how_many
 from rules.findings.base import Severity, rules
@@ -18,6 +18,7 @@ from viewer.appearance.widgets import (
     Label,
     fill,
     horizontal,
+    menu_button,
     scrolling,
     vertical,
 )
@@ -54,15 +55,9 @@ class DiagnosisPanel(QWidget):
         self._count = ElidedLabel("", "secondary", pixels=12)
         self.absent: Label | None = None  # what is no problem
         self._told = ("", "")  # what it says, in short and in full
-        self.filter_button = QToolButton()
-        self.filter_button.setText("Filter ▾")
-        self.filter_button.setStyleSheet(
-            "QToolButton { padding: 3px 8px; } QToolButton::menu-indicator { image: none; }"
-        )
+        self.filter_button = menu_button("Filter ▾", padding="3px 8px")
         self.filter_button.setAutoRaise(True)
-        self.filter_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.filter_button.setToolTip("Show only some severities, categories or ranks")
-        self.filter_button.setMenu(QMenu(self.filter_button))
         top = horizontal(margins=(14, 8, 8, 2))
         self.heading = Label("Diagnosis", pixels=14, weight=QFont.Weight.DemiBold)
         top.addWidget(self.heading)

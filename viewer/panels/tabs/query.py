@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QFileDialog, QInputDialog, QMenu, QPushButton, QSplitter, QToolButton, QWidget
+from PySide6.QtWidgets import QFileDialog, QInputDialog, QPushButton, QSplitter, QWidget
 
 from parsers.model import Progress, TraceError
 from rules.findings.base import Evidence
 from viewer.appearance.key_names import key_names
-from viewer.appearance.widgets import NO_MARGINS, ElidedLabel, fill, horizontal, vertical
+from viewer.appearance.widgets import NO_MARGINS, ElidedLabel, fill, horizontal, menu_button, vertical
 from viewer.loading.questions import ENDINGS, all_rows, costliest_condition, first_rows, how_many
 from viewer.loading.recording_process import asked
 from viewer.panels.panel import Panel, tab
@@ -97,9 +97,9 @@ class QueryPanel(Panel):
         self.run_button = QPushButton(key_names("Run   Ctrl+↵"))
         self.run_button.setProperty("primary", True)
         self.run_button.clicked.connect(self._run_or_stop)
-        history, self.history = _with_menu("History")
+        history, more = menu_button("History ▾"), menu_button("More ▾")
+        self.history = history.menu()
         self.history.aboutToShow.connect(self._fill_history)
-        more, menu = _with_menu("More")
         for text, explained, slot in (
             ("Tables", "Describes every table and column (F1)", self.describe),
             (
@@ -109,8 +109,8 @@ class QueryPanel(Panel):
             ),
             ("Export ...", "Writes all rows of the answer as CSV, JSON or Parquet", self._export),
         ):
-            menu.addAction(text, slot).setToolTip(explained)
-        menu.setToolTipsVisible(True)
+            more.menu().addAction(text, slot).setToolTip(explained)
+        more.menu().setToolTipsVisible(True)
         self.said = ElidedLabel("", "secondary", pixels=12)
         row = horizontal(margins=(8, 4, 8, 5), spacing=6)
         for widget in (self.run_button, history, more):
@@ -397,13 +397,3 @@ def _title_of(sql: str) -> str:
     """The remark in the first line, otherwise the first words."""
     first = sql.strip().splitlines()[0] if sql.strip() else ""
     return first.removeprefix("--").strip()[:60] if first.startswith("--") else " ".join(sql.split())[:40]
-
-
-def _with_menu(text: str) -> tuple[QToolButton, QMenu]:
-    button = QToolButton()
-    button.setText(f"{text} ▾")
-    button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-    button.setStyleSheet("QToolButton::menu-indicator { image: none; }")
-    menu = QMenu(button)
-    button.setMenu(menu)
-    return button, menu
