@@ -52,16 +52,16 @@ def test_a_program_is_the_same_whatever_its_numbers() -> None:
 def test_the_next_recording_says_what_became_of_the_promises(
     tmp_path: Path, slow_and_mended: tuple[Analysed, Analysed]
 ) -> None:
-    history = History(tmp_path / "journal.sqlite")
+    history = History()
     slow, mended = slow_and_mended
     first, second = (Run(tmp_path, request(), 1000.0 + number) for number in range(2))
-    assert keep_in_journal(first, *slow, history=history) is None
-    told = keep_in_journal(second, *mended, history=history)
+    assert keep_in_journal(first, *slow) is None
+    told = keep_in_journal(second, *mended)
     assert told is not None
     assert "promised" in told.lines[0]
     assert "got" in told.lines[0]
     assert told.lines[-1].startswith("Next: ")
-    assert keep_in_journal(first, *slow, history=history) is None, "an older recording is no news"
+    assert keep_in_journal(first, *slow) is None, "an older recording is no news"
     entries = history.entries(Series.PROGRAM, told.program)
     assert [each.saved for each in entries] == [1000.0, 1001.0]
     assert entries[0].promises
@@ -70,12 +70,11 @@ def test_the_next_recording_says_what_became_of_the_promises(
 def test_a_recording_dated_by_a_wrong_clock_does_not_silence_the_journal(
     tmp_path: Path, slow_and_mended: tuple[Analysed, Analysed]
 ) -> None:
-    history = History(tmp_path / "journal.sqlite")
     slow, mended = slow_and_mended
     now = time.time()
-    keep_in_journal(Run(tmp_path, request(), now + 1e8), *slow, history=history)
-    assert keep_in_journal(Run(tmp_path, request(), now), *mended, history=history) is not None
-    assert keep_in_journal(Run(tmp_path, request(), now - 1), *slow, history=history) is None
+    keep_in_journal(Run(tmp_path, request(), now + 1e8), *slow)
+    assert keep_in_journal(Run(tmp_path, request(), now), *mended) is not None
+    assert keep_in_journal(Run(tmp_path, request(), now - 1), *slow) is None
 
 
 def run_of(step_ms: float) -> RunFigures:

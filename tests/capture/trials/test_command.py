@@ -105,11 +105,11 @@ def test_results_are_values_in_json_a_table_in_markdown_and_an_entry_in_the_jour
 
 def test_what_a_restless_machine_measured_is_not_kept(tmp_path: Path) -> None:
     request = script_request("training.py", tmp_path)
-    history = History(tmp_path / "runs.sqlite")
-    assert not keep_trials(request, trials(1.15, control=1.3), history=history)
-    assert not was_tried(request, history=history)
-    assert keep_trials(request, trials(1.5), history=history)
-    assert was_tried(request, history=history)
+    history = History()
+    assert not keep_trials(request, trials(1.15, control=1.3))
+    assert not was_tried(request)
+    assert keep_trials(request, trials(1.5))
+    assert was_tried(request)
     (entry,) = history.entries(Series.TRIAL, program_of(request))
     assert entry.trials[0].held is False, "more than was promised"
 

@@ -53,20 +53,16 @@ def _ending(request: CaptureRequest | None) -> str:
     return f" on {host or socket.gethostname()}"
 
 
-def keep_trials(
-    request: CaptureRequest, trials: Trials, name: str = "", history: History | None = None
-) -> bool:
+def keep_trials(request: CaptureRequest, trials: Trials, name: str = "") -> bool:
     """Write what was promised and measured of each change; whether there was anything to write. Raises TraceError."""
     kept = kept_trials(trials)
     if kept:
         entry = Entry(name or program_of(request), (), Series.TRIAL, saved=time.time(), trials=kept)
-        (history or History()).keep(entry)
+        History().keep(entry)
     return bool(kept)
 
 
-def keep_incident(
-    request: CaptureRequest, said: str, names: Sequence[str], name: str = "", history: History | None = None
-) -> Entry:
+def keep_incident(request: CaptureRequest, said: str, names: Sequence[str], name: str = "") -> Entry:
     """Write that a step was slow, how slow, and how the files that tell of it are called. Raises TraceError."""
     first, *others = sorted(names) or [""]
     files = (
@@ -77,25 +73,25 @@ def keep_incident(
     entry = Entry(
         name or program_of(request), (), Series.INCIDENT, reason=f"{said} ({files})" if said else files
     )
-    return (history or History()).keep(entry)
+    return History().keep(entry)
 
 
-def was_tried(request: CaptureRequest, name: str = "", history: History | None = None) -> bool:
+def was_tried(request: CaptureRequest, name: str = "") -> bool:
     """Whether the journal holds a trial of a program. Raises TraceError."""
-    return bool((history or History()).entries(Series.TRIAL, name or program_of(request)))
+    return bool(History().entries(Series.TRIAL, name or program_of(request)))
 
 
-def earlier_trials(request: CaptureRequest, history: History | None = None) -> list[KeptTrial]:
+def earlier_trials(request: CaptureRequest) -> list[KeptTrial]:
     """What trials of a program measured, those of the same change by the last of them. Raises TraceError."""
     if not request.target.is_python:
         return []
-    entries = (history or History()).entries(Series.TRIAL, program_of(trial_request(request)))
+    entries = History().entries(Series.TRIAL, program_of(trial_request(request)))
     return list({each.switch: each for entry in entries for each in entry.trials}.values())
 
 
-def records_on(request: CaptureRequest | None, history: History | None = None) -> list[FixRecord]:
+def records_on(request: CaptureRequest | None) -> list[FixRecord]:
     """How promises held, by fix, on the machine where a program runs, or on this one. Raises TraceError."""
-    entries = (history or History()).entries(Series.TRIAL)
+    entries = History().entries(Series.TRIAL)
     ending = _ending(request)
     return list(records_by_fix(each for one in entries if one.name.endswith(ending) for each in one.trials))
 
@@ -140,9 +136,7 @@ class Told:
         return " ".join(self.lines)
 
 
-def keep_in_journal(
-    run: Run, analysis: Analysis, diagnosis: Diagnosis, name: str = "", history: History | None = None
-) -> Told | None:
+def keep_in_journal(run: Run, analysis: Analysis, diagnosis: Diagnosis, name: str = "") -> Told | None:
     """Write what a run's recording promises, and say what became of what the one before it promised.
 
     None for the first recording of a program, and for one that is older than what is kept; a recording without GPU
@@ -151,7 +145,7 @@ def keep_in_journal(
     figures = figures_of(analysis)
     if not figures.gpus or not figures.found_by:
         return None
-    history = history or History()
+    history = History()
     program = name or program_of(run.request)
     former = history.entries(Series.PROGRAM, program)
     if (

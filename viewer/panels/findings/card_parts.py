@@ -50,6 +50,17 @@ def fitted_code(text: str, columns: int) -> str:
     return "\n".join(lines)
 
 
+def link_button(text: str, tip: str = "") -> QPushButton:
+    """A small button of a card, which looks like a link."""
+    button = QPushButton(text)
+    button.setProperty("link", True)
+    button.setFont(theme.font(12))
+    button.setStyleSheet("padding: 4px 7px;")
+    button.setToolTip(tip)
+    button.setCursor(Qt.CursorShape.PointingHandCursor)
+    return button
+
+
 def _is_inside_text(before: str) -> bool:
     """Whether what comes after ``before`` belongs to a string."""
     return any(before.count(quote) % 2 for quote in ("'", '"'))
@@ -79,11 +90,7 @@ class CodeBox(QFrame):
         self._scroll.setStyleSheet(
             f"QScrollArea {{ background: {colors.strip.name()}; border-radius: 4px; }}"
         )
-        self.copy_button = QPushButton("Copy the code")
-        self.copy_button.setProperty("link", True)
-        self.copy_button.setFont(theme.font(12))
-        self.copy_button.setStyleSheet("padding: 4px 7px;")
-        self.copy_button.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.copy_button = link_button("Copy the code")
         self.copy_button.clicked.connect(lambda: QGuiApplication.clipboard().setText(self.code))
         fill(vertical(self, NO_MARGINS, 6), self._scroll, (self.copy_button, 0, Qt.AlignmentFlag.AlignLeft))
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)

@@ -18,7 +18,7 @@ from rules.wording.words import short_place
 from viewer.appearance import theme
 from viewer.appearance.tab_order import LIST_ITEM
 from viewer.appearance.widgets import Figure, Label, breakable, horizontal, tooltip, unbroken, vertical
-from viewer.panels.findings.card_parts import CodeBox, ShareBar, Stairs, share_in_words
+from viewer.panels.findings.card_parts import CodeBox, ShareBar, Stairs, link_button, share_in_words
 from viewer.query.explained import can_be_explained, promise_behind
 
 if TYPE_CHECKING:
@@ -215,27 +215,27 @@ class FindingCard(QFrame):
 
     @cached_property
     def show_button(self) -> QPushButton:
-        button = self._button("Show", "Show its longest occurrence on the timeline")
+        button = link_button("Show", "Show its longest occurrence on the timeline")
         button.clicked.connect(lambda: self.chosen.emit(self.finding))
         return button
 
     @cached_property
     def fix_button(self) -> QPushButton:
-        tip = "Code, caveats, and what to record next"
-        button = self._button("How to fix", tip, checkable=True)
-        button.toggled.connect(lambda on: self._open(button if on else None))
-        return button
+        return self._opening("How to fix", "Code, caveats, and what to record next")
 
     @cached_property
     def why_button(self) -> QPushButton:
-        tip = "How this was decided, and when it may be wrong"
-        button = self._button("Why", tip, checkable=True)
+        return self._opening("Why", "How this was decided, and when it may be wrong")
+
+    def _opening(self, text: str, tip: str) -> QPushButton:
+        button = link_button(text, tip)
+        button.setCheckable(True)
         button.toggled.connect(lambda on: self._open(button if on else None))
         return button
 
     @cached_property
     def ticket_button(self) -> QPushButton:
-        button = self._button("Ticket ...", "Write it down for others, with a picture, as Markdown")
+        button = link_button("Ticket ...", "Write it down for others, with a picture, as Markdown")
         button.clicked.connect(lambda: self.ticket_wanted.emit(self.finding))
         return button
 
@@ -252,22 +252,11 @@ class FindingCard(QFrame):
         rows.addLayout(row)
         if (line := self.finding.at) is not None:
             name = f"Open {short_place(line.text)} in the editor"
-            self.line_button = self._button(name, tooltip(line.told))
+            self.line_button = link_button(name, tooltip(line.told))
             self.line_button.clicked.connect(lambda: self.line_wanted.emit(line))
             rows.addWidget(self.line_button, 0, Qt.AlignmentFlag.AlignLeft)
         self._layout.addWidget(buttons)
         return buttons
-
-    @staticmethod
-    def _button(text: str, tip: str, *, checkable: bool = False) -> QPushButton:
-        button = QPushButton(text)
-        button.setProperty("link", True)
-        button.setFont(theme.font(12))
-        button.setStyleSheet("padding: 4px 7px;")
-        button.setCheckable(checkable)
-        button.setToolTip(tip)
-        button.setCursor(Qt.CursorShape.PointingHandCursor)
-        return button
 
     def set_current(self, current: bool) -> None:
         if current == self._current:
@@ -321,7 +310,7 @@ class FindingCard(QFrame):
             layout.addWidget(Label(self.finding.cannot_tell, "secondary", wrap=True, selectable=True))
         if (offered := self._next_recording(self.finding)) is not None:
             text, request = offered
-            self.record_button = self._button(
+            self.record_button = link_button(
                 f"{text} ...", "Opens the form for recording, with the tool and options that show more"
             )
             self.record_button.clicked.connect(lambda: self.record_wanted.emit(request))
@@ -345,11 +334,11 @@ class FindingCard(QFrame):
             facts.append(f"{len(finding.evidence)} places on the timeline")
         layout.addWidget(Label("  ·  ".join(facts), "secondary", pixels=12, wrap=True))
         if can_be_explained(finding):
-            self.sum_button = self._button("Show the sum in SQL", "The rows that it counts, added up")
+            self.sum_button = link_button("Show the sum in SQL", "The rows that it counts, added up")
             self.sum_button.clicked.connect(lambda: self.sum_wanted.emit(finding))
             layout.addWidget(self.sum_button, 0, Qt.AlignmentFlag.AlignLeft)
         if (promise := self._promise) is not None:
-            self.gain_button = self._button("Show the gain in SQL", "The parts of a step, before and after")
+            self.gain_button = link_button("Show the gain in SQL", "The parts of a step, before and after")
             self.gain_button.clicked.connect(lambda: self.gain_wanted.emit(promise))
             layout.addWidget(self.gain_button, 0, Qt.AlignmentFlag.AlignLeft)
         for heading, text in self._explanation.items():
