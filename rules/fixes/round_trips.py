@@ -58,6 +58,7 @@ MOSTLY = 0.5
 MIN_SWAPPED_SIZES, MIN_SWAPPED = 2, 8  # copies of a step each way, and how many sizes they have
 # copies of a step to the host that operators on the CPU compute with, and for how long each: else it looks at a result
 MIN_KEPT, MIN_COMPUTED_NS = 16, 5_000.0
+MAX_BYTES_PER_NS = 200.0  # no CPU reads faster: what takes less does not compute with what was copied
 _COPYING = (
     *("aten::to", "aten::_to_copy", "aten::copy_", "aten::clone", "aten::contiguous", "aten::detach"),
     *("aten::empty", "aten::empty_like", "aten::empty_strided"),
@@ -228,11 +229,14 @@ def _kept(replay: Replay) -> RoundTrips:
     computed = np.where(
         behind, surroundings_of(replay.analysis).time_inside(_computes, EventKind.CPU_OP), 0.0
     )
-    follows = behind & (computed >= MIN_COMPUTED_NS)
+    latest = np.maximum.accumulate(np.where(copied, np.arange(len(copied)), 0))
+    latest = np.append(0, latest[:-1])  # before each call
+    follows = behind & (computed >= np.maximum(MIN_COMPUTED_NS, there[latest] / MAX_BYTES_PER_NS))
+    used = distinct_values(latest[follows])
     if (
         round(per_step(replay, float(np.count_nonzero(follows)))) < MIN_KEPT
         or np.count_nonzero(follows) < MOSTLY * np.count_nonzero(copied)
-        or per_step(replay, float(there.sum())) < MIN_BYTES
+        or per_step(replay, float(there[used].sum())) < MIN_BYTES
         or per_step(replay, float(computed.sum())) < MIN_WORK_NS
     ):
         return RoundTrips.none(replay)

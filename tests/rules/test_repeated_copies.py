@@ -106,6 +106,9 @@ def averaged(
         ({"operator": "model.decode"}, False),
         ({"others": 16}, True),
         ({"others": 17}, False),
+        ({"others": 16, "size": 60_000}, False),
+        ({"size": 15_900_000}, True),
+        ({"size": 16_100_000}, False),
     ],
     ids=[
         "sixteen copies of a megabyte",
@@ -118,6 +121,9 @@ def averaged(
         "something else",
         "half of the copies",
         "fewer",
+        "less than a megabyte that it computes with",
+        "as fast as memory is read",
+        "faster",
     ],
 )
 def test_what_the_cpu_computes_with_copies_stays_on_the_gpu(changed: dict[str, int], found: bool) -> None:
