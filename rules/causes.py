@@ -9,7 +9,7 @@ from parsers.model.late import dataclass
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.cpu_time import cpu_time
-from rules.analysis.gpu.own_kernels import LongestKernel, longest_kernel
+from rules.analysis.gpu.launch_sizes import LongestKernel, longest_kernel
 from rules.analysis.idle.causes import Cause as IdleCause
 from rules.analysis.names.families import Family
 from rules.analysis.recording.subject import subject_of

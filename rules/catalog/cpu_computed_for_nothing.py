@@ -13,7 +13,6 @@ from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, clip, contains, union
-from rules.analysis.cpu.active_dropouts import active_dropouts
 from rules.analysis.cpu.cpu_time import CpuTime
 from rules.analysis.names.operators import FORWARD, is_autograd_function
 from rules.analysis.stretches.backward_again import backward_again
@@ -26,6 +25,7 @@ from rules.losses.cpu_work import (
     MIN_STEPS,
     CostlyWork,
     CpuRule,
+    active_dropouts,
     gradients_of,
     line_or_operator,
     longest_of,
@@ -36,6 +36,7 @@ from rules.remedies.cpu_work import COMPUTED_ONCE
 from rules.remedies.gradients import NO_UNUSED_GRADIENTS, ONE_BACKWARD
 from rules.remedies.remedy import pytorch_remedy
 from rules.terms import Culprit, CulpritKind
+from rules.wording.words import times_said
 
 
 @rule
@@ -120,17 +121,13 @@ When it is wrong
             lost,
             "Activations are computed twice",
             account="The backward pass computes parts of the forward pass again, "
-            f"{_times(len(again[0]) / steps)} a step. That takes {duration(lost / steps)} of the "
+            f"{times_said(len(again[0]) / steps)} a step. That takes {duration(lost / steps)} of the "
             f"{duration(time.step_ns / steps)} of a step.",
             remedy=COMPUTED_ONCE,
             culprit=line_or_operator(time, "activation checkpointing", again),
             evidence=longest_of(time, again, "forward pass inside the backward pass"),
             unknown=("Whether memory has room for the activations.",),
         )
-
-
-def _times(count: float) -> str:
-    return "once" if round(count) == 1 else f"{count:,.0f} times"
 
 
 def _computed_again(time: CpuTime) -> Intervals:
@@ -369,8 +366,7 @@ When it is wrong
             spans,
             0.0,
             "Weights are copied again in each step",
-            f"{'Once' if round(times) == 1 else f'{times:,.0f} times'} a step a tensor as large as weights of a "
-            "layer is copied.",
+            f"{times_said(times).capitalize()} a step a tensor as large as weights of a layer is copied.",
             remedy=ONE_MODEL,
             unknown=("Whether the copies are changed.",),
         )

@@ -23,6 +23,7 @@ from rules.kernels.recorded_shapes import first_shape, inputs_of_events, single_
 from rules.losses.at_once import FASTEST_READ, MAX_OF_A_CORE
 from rules.losses.cpu_work import MIN_SHARE, MIN_STEPS, CostlyWork, gradients_of
 from rules.remedies.costly_forms import NO_FULL_MATRICES, ROUND_LENGTHS, SOLVE_INSTEAD, in_a_fast_type
+from rules.wording.words import times_said
 
 QUICK_PERCENTILE = 25  # of the calls of one operator and shape: others were interrupted
 
@@ -178,7 +179,7 @@ When it is wrong
             union(*trace.events.spans(events)),
             LEFT_OF_INVERTING,
             "Matrices are inverted to be multiplied by a vector",
-            f"{'Once' if round(times) == 1 else f'{times:,.0f} times'} a step a matrix of {max(sizes):,} rows is "
+            f"{times_said(times).capitalize()} a step a matrix of {max(sizes):,} rows is "
             "inverted and then multiplied by fewer columns than it has"
             + (", and its determinant factorizes it once more." if same else "."),
             remedy=SOLVE_INSTEAD,

@@ -20,8 +20,7 @@ from rules.findings.base import Category, Finding, rule
 from rules.kernels.operator_roofs import concrete_inputs, kinds_of_calls
 from rules.kernels.recorded_shapes import Shape, first_shape, inputs_in, inputs_of_events, single_tensors_in
 from rules.losses.cpu_work import MIN_SHARE, MIN_STEPS, CostlyWork, with_freeing
-from rules.remedies.costly_forms import JOIN_ONCE, ROWS_IN_ORDER
-from rules.remedies.gathering import DRAW_FEW, PICK_WITHOUT_SORTING
+from rules.remedies.costly_forms import DRAW_FEW, JOIN_ONCE, PICK_WITHOUT_SORTING, ROWS_IN_ORDER
 from rules.terms import MAJORITY
 
 MAX_TAKEN = 0.1  # of what was put in order

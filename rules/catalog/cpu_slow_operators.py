@@ -16,7 +16,6 @@ from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import contains, union
-from rules.analysis.cpu.active_dropouts import active_dropouts
 from rules.analysis.cpu.cpu_time import CpuTime
 from rules.findings.base import Category, Finding, Need, rule
 from rules.kernels.factorisations import MEANT, is_factorisation
@@ -27,6 +26,7 @@ from rules.losses.cpu_work import (
     MIN_SHARE,
     MIN_STEPS,
     CpuRule,
+    active_dropouts,
     line_or_operator,
     longest_of,
     named_shares,
@@ -34,7 +34,7 @@ from rules.losses.cpu_work import (
 from rules.losses.lost_time import evidence_of
 from rules.remedies.cpu_work import FALLBACK_CONVOLUTION, IN_SINGLE_PRECISION, NO_ATTENTION_DROPOUT
 from rules.remedies.kernels import FUSED_ATTENTION, LONG_SIDES, SAME_ORDER
-from rules.wording.words import shortened
+from rules.wording.words import shortened, times_said
 
 STRIDES = "Input Strides"  # as PyTorch's profiler calls them
 MIN_ELEMENTS = 1_024  # smaller tensors come from a cache in any order
@@ -322,6 +322,7 @@ When it is wrong
         if lost < MIN_SHARE * time.step_ns:
             return
         trace, steps, took = time.trace, time.steps, found.between_ns + found.products_ns
+        often = times_said(len(found.softmax) / steps).capitalize()
         is_called = _is_called(time, found.softmax)
         begins, ends = trace.events.spans(found.softmax)
         yield self.lost(
@@ -329,7 +330,7 @@ When it is wrong
             lost,
             "Attention writes its scores to memory",
             took=min(took, time.step_ns),
-            account=f"{_times(len(found.softmax) / steps)} a step a softmax or its gradient stands between two "
+            account=f"{often} a step a softmax or its gradient stands between two "
             f"batched products. What lies between them takes {duration(found.between_ns / steps)} of a step, the "
             f"products beside it {duration(found.products_ns / steps)}."
             + (
@@ -343,10 +344,6 @@ When it is wrong
             unknown=("How much faster the fused products are: time a step with them.",),
             confidence="medium",
         )
-
-
-def _times(count: float) -> str:
-    return "Once" if round(count) == 1 else f"{count:,.0f} times"
 
 
 def _scores(time: CpuTime) -> Scores:

@@ -14,8 +14,14 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, durations, length, pairs, subtract, time_by_name, union
 from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.analysis.gpu.inside_window import busiest_device, operations
-from rules.analysis.gpu.launch_sizes import SCHEDULERS, lanes_of, multiprocessors_of, nearly_empty
-from rules.analysis.gpu.own_kernels import has_own_name, launched_alone
+from rules.analysis.gpu.launch_sizes import (
+    SCHEDULERS,
+    has_own_name,
+    lanes_of,
+    launched_alone,
+    multiprocessors_of,
+    nearly_empty,
+)
 from rules.analysis.names.families import Family
 from rules.analysis.names.host_language import is_python
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule

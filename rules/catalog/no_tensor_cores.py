@@ -14,7 +14,7 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, durations, length, pairs, union
 from rules.analysis.gpu.inside_window import busiest_device, of_family, operations, total
-from rules.analysis.gpu.own_kernels import has_own_name, launched_alone
+from rules.analysis.gpu.launch_sizes import has_own_name, launched_alone
 from rules.analysis.names.families import Family, classify, is_product_with_a_vector
 from rules.analysis.names.host_language import is_python
 from rules.findings.base import Category, Finding, Rule, rule

@@ -19,8 +19,7 @@ from rules.analysis.names.software import is_compiled
 from rules.analysis.steps.first_use import slow_first_calls
 from rules.analysis.stretches.worker_starts import WorkerStarts, worker_starts
 from rules.findings.base import Category, Finding, Need, Remedy, Rule, Severity, remedy, rule, severity_of
-from rules.losses.beneath import Beneath, beneath
-from rules.losses.locked_out import locked_out
+from rules.losses.beneath import Beneath, beneath, locked_out
 from rules.losses.lost_time import IdleTime, evidence_of, idle_finding
 from rules.losses.pauses import longest_pause
 from rules.losses.plan_building import plan_building

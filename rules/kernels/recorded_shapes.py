@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, Trace
+from parsers.model.arrays import distinct_values
 from rules.kernels.operator_work import inputs_of
 
 Shape = tuple[int, ...]
@@ -45,6 +46,13 @@ def inputs_of_events(trace: Trace, events: I64) -> list[list[Any]]:
 def tensors_in(dims: str) -> list[Shape]:
     """The sizes of every tensor, those of a list of tensors one by one."""
     return list(_flat(inputs_in(dims)))
+
+
+def tensors_by_dims(trace: Trace, dims: I64) -> dict[int, list[Shape]]:
+    """The sizes of every tensor by the strings that state them, -1 for none."""
+    return {
+        each: tensors_in(trace.strings[each]) if each >= 0 else [] for each in distinct_values(dims).tolist()
+    }
 
 
 def single_tensors_in(dims: str) -> list[Shape]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from parsers.model import I64, Attribute, EventKind, Trace
+from parsers.model.arrays import distinct_values
 from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named
 from parsers.model.names.source_files import frame_parts
@@ -241,3 +242,21 @@ def unknown_lines(trace: Trace, do_what: str) -> tuple[Words]:
     return (
         without_stacks(trace, f"Which of your lines {do_what}: record again with Python stacks (--stacks)."),
     )
+
+
+_DROPOUT = regex(r"aten::(native_|feature_|alpha_|feature_alpha_)?dropout_?$")
+_DRAWS = regex(r"aten::(bernoulli_?|native_dropout)$")
+
+
+def active_dropouts(time: CpuTime) -> Intervals:
+    """Where they run, in a recording without a function of a backward pass."""
+    trace, table = time.trace, time.trace.events
+    everywhere = table.of_kind(EventKind.CPU_OP)
+    events = time.activity.of_kind(EventKind.CPU_OP)
+    if named(trace, everywhere, is_autograd_function).any():
+        events = events[:0]
+    dropouts = events[named(trace, events, _DROPOUT.match)]
+    draws = events[named(trace, events, _DRAWS.match)]
+    around = Innermost.of(trace, dropouts).at(table.start[draws])
+    found = distinct_values(around[around >= 0])
+    return clip(union(*table.spans(found)), *time.window)

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from parsers.model.units import duration, percent, size
 from rules.trials.blocks import Gain
-from rules.trials.kept import KeptTrial
 from rules.trials.likeness import Likeness, LossComparison
-from rules.trials.record import FixRecord
+from rules.trials.record import FixRecord, KeptTrial
 from rules.trials.trial import MAX_TELLING, Kind, Promised, Trial, Trials, Verdict
 from rules.verdict.promises import factor
 from rules.wording.words import listed

@@ -9,7 +9,7 @@ from rules.memory.account import DeviceMemory, Site
 from rules.memory.kinds import KINDS, Kind
 from rules.memory.summary import MemorySummary
 from rules.terms import MAJORITY
-from rules.wording.words import short_place
+from rules.wording.words import short_place, times_said
 
 _MIN_SHARE = 0.01  # of the peak; smaller kinds are not told
 
@@ -59,7 +59,7 @@ def given_back_sentence(times: int) -> str:
     """What it means that the allocator gave memory back; a sentence that follows others, empty for never."""
     if not times:
         return ""
-    often = "once" if times == 1 else f"{times:,} times"
+    often = times_said(times)
     return (
         f" The allocator returned reserved memory to the driver {often}: an allocation failed and was retried, or "
         "the program called empty_cache()."

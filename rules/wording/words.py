@@ -321,6 +321,11 @@ def counted(analysis: Analysis, count: float, singular: str, plural: str = "", *
     return f"{told} {verb}{'s' if number == '1' else ''}" if verb else told
 
 
+def times_said(count: float) -> str:
+    """ "once", or "3 times" of about so many."""
+    return "once" if round(count) == 1 else f"{count:,.0f} times"
+
+
 def share(analysis: Analysis, ns: float) -> float:
     """A fraction of the analysed window."""
     return ns / analysis.window_ns if analysis.window_ns > 0 else 0.0

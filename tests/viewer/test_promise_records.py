@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rules.trials.kept import KeptTrial
-from rules.trials.record import MIN_TRIALS
+from rules.trials.record import MIN_TRIALS, KeptTrial
 from viewer.cli import main
 from viewer.reports.promise_records import NOTHING
 from viewer.user_data.history import Entry, History, Series

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 import resources
-from rules.trials.kept import KeptTrial
-from rules.trials.record import MIN_TRIALS
+from rules.trials.record import MIN_TRIALS, KeptTrial
 from viewer.cli import main
 from viewer.user_data.history import Entry, History, Series
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from parsers.model import Progress
-from rules.trials.kept import KeptTrial
-from rules.trials.record import FixRecord
+from rules.trials.record import FixRecord, KeptTrial
 from rules.trials.trial import Kind
 from viewer.documents.document import Document
 

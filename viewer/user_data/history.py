@@ -23,7 +23,7 @@ from parsers.sqlite.guarded import GuardedConnection, Watch
 from parsers.sqlite.read_only import read_only_uri
 from rules.gates.figures import RunFigures
 from rules.gates.kept_promises import KeptPromise
-from rules.trials.kept import KeptTrial
+from rules.trials.record import KeptTrial
 from viewer.user_data.storage import RUNS_FILE, data_folder, is_filled
 
 MAX_ENTRIES = 10_000

@@ -10,8 +10,7 @@ from PySide6.QtCore import QObject, Qt
 from parsers.model import Progress, TraceError
 
 if TYPE_CHECKING:
-    from rules.trials.kept import KeptTrial
-    from rules.trials.record import FixRecord
+    from rules.trials.record import FixRecord, KeptTrial
     from rules.trials.trial import Trials
     from viewer.capture.request import CaptureRequest
     from viewer.capture.storage import Run
@@ -94,7 +93,7 @@ class WindowTrials(QObject):
             self.shown = None
 
     def _keep(self, trials: Trials) -> None:
-        from rules.trials.kept import kept_trials
+        from rules.trials.record import kept_trials
 
         self._model.keep_measured(kept_trials(trials))
         self._read_records()

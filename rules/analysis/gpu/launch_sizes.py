@@ -1,4 +1,4 @@
-"""How much of the GPU a kernel can use by its launch alone: its blocks on the SMs, and its threads in their warps."""
+"""How much of a GPU a kernel can use by its launch alone, and kernels that tell: a program's own, and the longest."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import re
 
 import numpy as np
 
-from parsers.model import F64, I64, Attribute, EventKind, Trace, derived_by
+from parsers.model import BOOL, F64, I64, Attribute, EventKind, Trace, derived, derived_by
 from parsers.model.events import of_kinds
-from parsers.model.late import regex
+from parsers.model.late import dataclass, regex
+from parsers.model.names.kernels import kernel_name
+from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.intervals import durations
+from rules.analysis.arithmetic.intervals import durations, time_by_name
 from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.analysis.gpu.inside_window import operations
 from rules.analysis.names.families import Family
@@ -54,3 +56,52 @@ def nearly_empty(analysis: Analysis, device: int) -> tuple[I64, F64]:
     used *= np.minimum(np.maximum(on_each, lanes) / (SCHEDULERS * lanes), 1.0)
     little = (blocks > 0) & (threads > 0) & ((used < MAJORITY) | (threads <= MAJORITY * lanes))
     return kernels[little], used[little]
+
+
+_OF_LIBRARIES = regex(
+    r"(?i)::|nccl|nvjet|cutlass|cublas|cudnn|\bsm\d\d|ampere|hopper|volta|turing|^triton_(poi|red|per|tem|for|mm)|^Mem"
+)
+
+
+def has_own_name(trace: Trace, kernels: I64) -> BOOL:
+    """Which kernels have no name of a library or a compiler, whose users do not launch them themselves."""
+    return ~named(trace, kernels, _OF_LIBRARIES.search)
+
+
+def launched_alone(analysis: Analysis, kernels: I64) -> I64:
+    """The places of those kernels that no operator launched."""
+    launch = analysis.trace.links.launch_of(kernels)
+    at = np.flatnonzero(launch >= 0)
+    launch = launch[at]
+    alone = np.zeros(len(at), bool)
+    for activity, mine in analysis.threads.by_thread(launch):
+        alone[mine] = activity.operators.at(analysis.trace.events.start[launch[mine]]) < 0
+    return at[alone]
+
+
+@dataclass(frozen=True, slots=True)
+class LongestKernel:
+    """``share`` is the part of the analysed time that all launches of the kernel take."""
+
+    name: str
+    family: Family
+    share: float
+
+
+@derived
+def longest_kernel(analysis: Analysis) -> LongestKernel | None:
+    """Of the GPU that computes least; None without kernels."""
+    device = min(analysis.active_devices, key=lambda each: analysis.budgets(each).compute_ns, default=None)
+    if device is None or analysis.window_ns <= 0:
+        return None
+    trace = analysis.trace
+    kernels = operations(analysis, device, EventKind.KERNEL)
+    if not len(kernels):
+        return None
+    took = time_by_name(trace, kernels)
+    longest = int(took.argmax())
+    return LongestKernel(
+        kernel_name(trace.strings[longest]),
+        list(Family)[int(analysis.family_of_string[longest])],
+        float(took.max()) / analysis.window_ns,
+    )

@@ -18,8 +18,8 @@ from rules.analysis.recording.training import is_training
 from rules.findings.category import Category
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
 from rules.fixes.changes import durations_times, less_host_time, share_of, times, together, without_calls
-from rules.fixes.forms.unread_rows import unread_rows
-from rules.fixes.forms.written import called_in_order, costly_calls, operations_of
+from rules.fixes.forms.gathered_rows import unread_rows
+from rules.fixes.forms.written import called_in_order, costly_calls, left_of
 from rules.kernels.launched_elements import summed_differences
 from rules.kernels.pair_distances import (
     LEFT,
@@ -29,8 +29,7 @@ from rules.kernels.pair_distances import (
     one_hot_products,
     pair_distances,
 )
-from rules.remedies.costly_forms import DISTANCES_BY_PRODUCT, ROWS_BY_INDEX
-from rules.remedies.gathering import PICK_WITHOUT_SORTING
+from rules.remedies.costly_forms import DISTANCES_BY_PRODUCT, PICK_WITHOUT_SORTING, ROWS_BY_INDEX
 from rules.remedies.remedy import pytorch_remedy
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
@@ -373,14 +372,10 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        found, device = unread_rows(analysis, replay), replay.device
+        found = unread_rows(analysis, replay)
         _, share = costly_calls(analysis, replay, found.operators)
         if not share:
             return
-        mine, place = operations_of(analysis, replay, found.operators)
-        factor = np.ones(len(device))
-        weights = found.weights_ns[place] / np.maximum(device.duration[mine], 1.0)
-        factor[mine] = np.minimum(np.maximum(found.read[place], weights), 1.0)
         product = analysis.trace.name(int(found.operators[0]))
         yield Proposal(
             title=(
@@ -398,5 +393,7 @@ What makes it more or less
                 ),
                 code=for_pytorch(_POSITIONS_CODE),
             ),
-            expected=durations_times(mine, factor),
+            expected=durations_times(
+                *left_of(analysis, replay, found.operators, found.read, found.weights_ns)
+            ),
         )

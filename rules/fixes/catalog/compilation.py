@@ -24,6 +24,7 @@ from rules.fixes.base import Proposal, fix
 from rules.fixes.catalog.faster_kernels import ALIGNED_AT_LEAST, ALIGNED_AT_MOST, unaligned_products
 from rules.fixes.changes import (
     durations_times,
+    host_time_times,
     less_host_time,
     of_nodes,
     optimizer_calls,
@@ -208,18 +209,14 @@ def _apart(replay: Replay, analysis: Analysis) -> BOOL:
 def _compiled(
     replay: Replay, analysis: Analysis, fusable: BOOL, time: F64, host_time: tuple[float, float]
 ) -> Change:
-    nodes = np.zeros(len(replay.host), bool)
-    nodes[replay.device.launch[fusable]] = True
+    nodes = of_nodes(replay, fusable)
     short = _short(replay, analysis) & ~_apart(replay, analysis)
     own, others = short & nodes, short & ~nodes & of_kinds(replay.host.call, *_LAUNCHES)
 
     def change(overlay: Overlay) -> None:
         overlay.duration[fusable] *= time[fusable]
-        for mine, factor in zip((own, others), host_time, strict=True):
-            overlay.gap[mine] *= factor
-            overlay.cost[mine] *= factor
 
-    return change
+    return together(change, *map(host_time_times, (own, others), host_time))
 
 
 @fix

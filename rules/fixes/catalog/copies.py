@@ -83,8 +83,7 @@ What makes it more or less
 
 
 def _proposal(analysis: Analysis, replay: Replay, kind: CopyKind, large: BOOL) -> Proposal:
-    nodes = np.zeros(len(replay.host), bool)
-    nodes[replay.device.launch[large]] = True
+    nodes = of_nodes(replay, large)
     after = until_next_work(replay, nodes)
     if kind is CopyKind.D2H:  # what is copied back right behind it was only calculated with on the host
         back = after & of_nodes(replay, copies(replay, CopyKind.H2D))
@@ -184,10 +183,7 @@ def _remedy(analysis: Analysis, kind: CopyKind, each: float) -> Remedy:
 
 
 def _shorter(ns: F64) -> Change:
-    def change(overlay: Overlay) -> None:
-        overlay.gap -= np.minimum(ns, overlay.gap)
-
-    return change
+    return less_host_time(ns > 0, ns)
 
 
 _CODE = """rows = torch.from_numpy(np.stack(rows)).to("cuda")

@@ -22,6 +22,7 @@ from rules.fixes.changes import (
     durations_times,
     faster,
     less_host_time,
+    of_nodes,
     per_step,
     share_of,
     together,
@@ -217,10 +218,7 @@ What makes it more or less
         )
         spatial = named(trace, device.event, lambda name: any(word in name for word in _SPATIAL)) & ~norms
         slower = ~named(trace, device.event, lambda name: "nhwc" in name or "channels_last" in name)
-        nodes = np.zeros(len(replay.host), bool)
-        nodes[device.launch[layout]] = True
-        only_layout = nodes.copy()
-        only_layout[device.launch[~layout]] = False
+        only_layout = of_nodes(replay, layout) & ~of_nodes(replay, ~layout)
         yield Proposal(
             title=f"Keep images in channels_last: {percent(share)} of the GPU's time only converts their layout",
             categories=(Category.LAYOUT_CONVERSION,),
@@ -375,8 +373,7 @@ What makes it more or less
         share = share_of(replay, scores)
         if share < MIN_ATTENTION:
             return
-        nodes = np.zeros(len(replay.host), bool)
-        nodes[replay.device.launch[scores]] = True
+        nodes = of_nodes(replay, scores)
         # what passes before a launch for longer than usual is something else, such as the next batch being made ready
         usual = float(median_of(replay.host.gap[nodes])) if nodes.any() else 0.0
         padded = unaligned_products(analysis, replay) & _beside(replay, scores)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from parsers.model import BOOL, F64, I64, Attribute, EventKind
+from parsers.model import BOOL, I64, Attribute, EventKind, Trace
 from parsers.model.arrays import distinct_values
 from parsers.model.events import of_kinds
 from parsers.model.late import regex
@@ -16,34 +16,15 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
 from rules.findings.category import Category
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix
-from rules.fixes.changes import (
-    MIN_NS,
-    durations_times,
-    of_nodes,
-    share_of,
-    times,
-    together,
-    unchanged,
-    without_calls,
-)
-from rules.fixes.forms.gathered_rows import GatheredRows, passes_over_gathered, products_of_gathered
-from rules.fixes.forms.written import called_in_order, calls_of, costly_calls, operations_of
-from rules.kernels.recorded_shapes import inputs_of_event, single_tensors_in
-from rules.remedies.gathering import ADD_BY_INDEX, DRAW_FEW, MULTIPLY_FIRST, RUN_FIRST
+from rules.fixes.changes import durations_times, of_nodes, share_of, times, together, unchanged, without_calls
+from rules.fixes.forms.gathered_rows import passes_over_gathered, products_of_gathered
+from rules.fixes.forms.written import called_in_order, calls_of, costly_calls, left_of
+from rules.kernels.recorded_shapes import Shape, inputs_of_event, single_tensors_in
+from rules.remedies.costly_forms import ADD_BY_INDEX, DRAW_FEW, MULTIPLY_FIRST, RUN_FIRST
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 
 _AGAIN = (Category.RECOMPUTATION, Category.GPU_BOUND, Category.MEMORY_BOUND_KERNELS, Category.SLOW_OPERATOR)
-
-
-def _left(analysis: Analysis, replay: Replay, found: GatheredRows, power: float = 1.0) -> F64:
-    """The part of its time that remains of each operation; kernels that are short already stay as long as they are."""
-    device, (mine, place) = replay.device, operations_of(analysis, replay, found.operators)
-    factor = np.ones(len(device))
-    shortest = np.minimum(MIN_NS / np.maximum(device.duration[mine], 1.0), 1.0)
-    left = found.left[place] ** power
-    factor[mine] = np.where(left > 0, np.maximum(left, shortest), 0.0)
-    return factor
 
 
 @fix
@@ -66,10 +47,9 @@ What makes it more or less
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         found = products_of_gathered(analysis)
-        nodes, share = costly_calls(analysis, replay, found.operators)
+        _, share = costly_calls(analysis, replay, found.operators)
         if not share:
             return
-        factor = _left(analysis, replay, found)
         yield Proposal(
             title=(
                 f"Multiply before gathering: {percent(share)} of the GPU's time gathers {found.rows:,} rows "
@@ -79,7 +59,7 @@ What makes it more or less
             culprit="products of gathered rows",
             problem="Rows are gathered before they are multiplied",
             remedy=MULTIPLY_FIRST,
-            expected=durations_times(nodes[replay.device.launch], factor),
+            expected=durations_times(*left_of(analysis, replay, found.operators, found.left)),
         )
 
 
@@ -105,10 +85,9 @@ What makes it more or less
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         found = passes_over_gathered(analysis)
-        nodes, share = costly_calls(analysis, replay, found.operators)
+        _, share = costly_calls(analysis, replay, found.operators)
         if not share:
             return
-        mine = nodes[replay.device.launch]
         yield Proposal(
             title=(
                 f"Run the network before gathering: {percent(share)} of the GPU's time works on {found.rows:,} rows "
@@ -118,8 +97,8 @@ What makes it more or less
             culprit="a network on gathered rows",
             problem="The network runs over the same rows again",
             remedy=RUN_FIRST,
-            expected=durations_times(mine, _left(analysis, replay, found)),
-            low=durations_times(mine, _left(analysis, replay, found, MIN_POWER)),
+            expected=durations_times(*left_of(analysis, replay, found.operators, found.left)),
+            low=durations_times(*left_of(analysis, replay, found.operators, found.left**MIN_POWER)),
             depends_on="how well fewer rows fill the GPU",
         )
 
@@ -208,30 +187,24 @@ def _shuffles_cut_short(analysis: Analysis) -> tuple[I64, int]:
         reads = np.flatnonzero(named(trace, called, _READS.__contains__))
         for place, end in zip(places.tolist(), [*places[1:].tolist(), len(called)], strict=False):
             mine = cuts[slice(*np.searchsorted(cuts, (place + 1, end)))]
-            shuffled = _first(
-                trace.text_attribute(Attribute.INPUT_DIMS, int(called[min(place + 1, end - 1)]))
-            )
+            shuffled = _first(trace, called[min(place + 1, end - 1)])
             if not len(mine) or mine[0] != place + 1 or len(shuffled) != 1:
                 continue
             count = shuffled[0]
-            same = [
-                each for each in mine.tolist()
-                if _first(trace.text_attribute(Attribute.INPUT_DIMS, int(called[each]))) == shuffled
-            ]  # fmt: skip
+            same = [each for each in mine.tolist() if _first(trace, called[each]) == shuffled]
             read = reads[slice(*np.searchsorted(reads, (place + 2, end - 1)))]
             if len(same) != 1 or not len(read):
                 continue
-            behind = _first(trace.text_attribute(Attribute.INPUT_DIMS, int(called[read[0] + 1])))
+            behind = _first(trace, called[read[0] + 1])
             if behind and behind[0] <= MAX_DRAWN * count:
                 found.append(called[[place]])
                 most = max(most, count)
     return np.concatenate(found), most
 
 
-def _first(dims: str) -> tuple[int, ...]:
+def _first(trace: Trace, event: int) -> Shape:
     """The sizes of the first tensor; none where there is none."""
-    tensors = single_tensors_in(dims)
-    return tensors[0] if tensors else ()
+    return next(iter(single_tensors_in(trace.text_attribute(Attribute.INPUT_DIMS, int(event)))), ())
 
 
 LEFT_OF_ADDING = 0.5  # of the sum over sorted rows: adding them where they belong

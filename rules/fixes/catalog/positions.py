@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from parsers.model import F64, I64, Attribute, derived
-from parsers.model.arrays import distinct_values
 from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
@@ -17,11 +16,10 @@ from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import MIN_NS, durations_times
-from rules.fixes.forms.unread_rows import reading_weights_ns
-from rules.fixes.forms.written import called_in_order, costly_calls, operations_of
-from rules.kernels.recorded_shapes import Shape, inputs_of_event, tensors_in
+from rules.fixes.forms.gathered_rows import reading_weights_ns
+from rules.fixes.forms.written import called_in_order, costly_calls, left_of
+from rules.kernels.recorded_shapes import Shape, inputs_of_event, tensors_by_dims
 from rules.remedies.remedy import pytorch_remedy, remedy
-from rules.replay.origins import called_operators
 from rules.replay.replay import Replay
 from rules.wording.words import for_pytorch
 
@@ -52,10 +50,7 @@ def padded_texts(analysis: Analysis) -> PaddedTexts:
             pads = np.flatnonzero(named(trace, called, _PADS.__contains__))
             looks = np.flatnonzero(named(trace, called, _LOOKS_UP.__eq__))
             dims = trace.attribute(Attribute.INPUT_DIMS, called, -1)
-            shapes = {
-                each: tensors_in(trace.strings[each]) if each >= 0 else []
-                for each in (distinct_values(dims).tolist() if len(pads) else [])
-            }
+            shapes = tensors_by_dims(trace, dims if len(pads) else dims[:0])
             for place, end in zip(pads.tolist(), [*pads[1:].tolist(), len(called)], strict=False):
                 near = looks[slice(*np.searchsorted(looks, (place + 1, min(place + NEAR + 1, end))))]
                 before = _only(inputs_of_event(trace, int(called[place])))
@@ -117,15 +112,10 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        found, device = padded_texts(analysis), replay.device
-        nodes, share = costly_calls(analysis, replay, found.operators)
+        found = padded_texts(analysis)
+        _, share = costly_calls(analysis, replay, found.operators)
         if not share:
             return
-        mine = nodes[device.launch]
-        left = found.left[np.searchsorted(found.operators, called_operators(analysis)[device.launch[mine]])]
-        shortest = np.minimum(MIN_NS / np.maximum(device.duration[mine], 1.0), 1.0)
-        least, likely = np.ones(len(device)), np.ones(len(device))
-        least[mine], likely[mine] = (np.maximum(left**power, shortest) for power in (MIN_POWER, 1.0))
         yield Proposal(
             title=(
                 f"Pad texts to the longest of their batch: {percent(share)} of the GPU's time works on "
@@ -135,8 +125,8 @@ What makes it more or less
             culprit="padding",
             problem="Texts are padded far beyond the longest of their batch",
             remedy=PAD_TO_LONGEST,
-            expected=durations_times(mine, likely),
-            low=durations_times(mine, least),
+            expected=durations_times(*left_of(analysis, replay, found.operators, found.left)),
+            low=durations_times(*left_of(analysis, replay, found.operators, found.left**MIN_POWER)),
             depends_on="how well shorter texts fill the GPU",
         )
 
@@ -185,9 +175,7 @@ def _of_thread(analysis: Analysis, called: I64, recurrent: bool) -> Iterator[tup
     """The operators of each pass that has one position more than the pass before, and how many it has."""
     trace = analysis.trace
     dims = trace.attribute(Attribute.INPUT_DIMS, called, -1)
-    shapes = {
-        each: tensors_in(trace.strings[each]) if each >= 0 else [] for each in distinct_values(dims).tolist()
-    }
+    shapes = tensors_by_dims(trace, dims)
     wanted = named(trace, called, _RECURRENT.__contains__ if recurrent else _is_attention)
     places = np.flatnonzero(wanted)
     read = [shapes[each] for each in dims[places].tolist()]
@@ -286,17 +274,12 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        found, device = growing_sequences(analysis), replay.device
+        found = growing_sequences(analysis)
         _, share = costly_calls(analysis, replay, found.operators)
         if not share:
             return
-        mine, place = operations_of(analysis, replay, found.operators)
-        weights = reading_weights_ns(analysis.trace, replay, found.operators[place])
-        took = np.maximum(device.duration[mine], 1.0)
-        factor = np.ones(len(device))
-        factor[mine] = np.minimum(
-            np.maximum(1.0 / found.positions[place], np.maximum(weights, MIN_NS) / took), 1.0
-        )
+        weights = reading_weights_ns(analysis.trace, replay, found.operators)
+        left = left_of(analysis, replay, found.operators, 1.0 / found.positions, np.maximum(weights, MIN_NS))
         title, culprit, problem, what = _CARRY if found.recurrent else _KEEP
         yield Proposal(
             title=title.format(percent(share)),
@@ -304,5 +287,5 @@ What makes it more or less
             culprit=culprit,
             problem=problem,
             remedy=what,
-            expected=durations_times(mine, factor),
+            expected=durations_times(*left),
         )

@@ -167,9 +167,7 @@ What makes it more or less
         trace, device = analysis.trace, replay.device
         size = trace.attribute(Attribute.BYTES, device.event)
         small = copies(replay, CopyKind.D2H) & (size <= SMALL_BYTES)
-        reads = np.zeros(len(replay.host), bool)
-        reads[device.launch[small]] = True
-        reads &= ~elsewhere
+        reads = of_nodes(replay, small) & ~elsewhere
         synchronises = waiting & (replay.host.call == Call.SYNCHRONIZE)
         # a copy and what waits for it are two calls, and one wait
         before_another = np.append(synchronises[1:] & (np.diff(replay.host.thread) == 0), False)

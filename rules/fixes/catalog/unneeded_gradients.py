@@ -23,7 +23,7 @@ from rules.analysis.stretches.unneeded_gradients import unneeded_gradients
 from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions, noting_ns_for
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, Remedy, fix, remedy
-from rules.fixes.changes import durations_times, less_host_time, share_of, together, without_calls
+from rules.fixes.changes import durations_times, less_host_time, of_nodes, share_of, together, without_calls
 from rules.fixes.forms.graph_passes import computed_again_in_graphs
 from rules.fixes.forms.others_gradients import others_gradients
 from rules.fixes.loops.filled import filled, joined
@@ -330,18 +330,16 @@ def _stored(analysis: Analysis, replay: Replay) -> I64:
 
 def _calls(analysis: Analysis, shapes: frozenset[Shape]) -> BOOL:
     """The calls of the backward pass that compute gradients with these shapes, or convert them."""
-    around, device = surroundings_of(analysis), replay_of(analysis).device
+    around, replay = surroundings_of(analysis), replay_of(analysis)
     operator = np.where(autograd_functions(analysis) >= 0, around.operator, -1)
     dims = np.where(operator >= 0, analysis.trace.attribute(Attribute.INPUT_DIMS, operator, -1), -1)
     name = np.where(operator >= 0, analysis.trace.events.name[operator], -1)
     _, first, which = np.unique(np.column_stack((name, dims)), axis=0, return_index=True, return_inverse=True)
     fits = [_makes(analysis, int(operator[each]), shapes) for each in first.tolist()]
     found = np.array(fits, bool)[which.reshape(-1)]
-    of_weights = named(analysis.trace, device.event, lambda name: _OF_WEIGHTS in name.lower())
+    of_weights = named(analysis.trace, replay.device.event, lambda name: _OF_WEIGHTS in name.lower())
     convolving = named(analysis.trace, operator, _CONVOLUTION.__eq__)
-    launching = np.zeros(len(found), bool)
-    launching[device.launch[of_weights]] = True
-    return np.asarray(found & (~convolving | launching))
+    return np.asarray(found & (~convolving | of_nodes(replay, of_weights)))
 
 
 def _makes(analysis: Analysis, operator: int, shapes: frozenset[Shape]) -> bool:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from parsers.model.arrays import BOOL, I64, distinct_values
+from parsers.model import BOOL, F64, I64
+from parsers.model.arrays import distinct_values
 from rules.analysis.analysis import Analysis
 from rules.fixes.base import MIN_GPU_SHARE
-from rules.fixes.changes import share_of
+from rules.fixes.changes import MIN_NS, share_of
 from rules.replay.origins import called_operators
 from rules.replay.replay import Replay
 
@@ -31,6 +32,21 @@ def operations_of(analysis: Analysis, replay: Replay, operators: I64) -> tuple[B
     operator = called_operators(analysis)[replay.device.launch]
     mine, order = np.isin(operator, operators), np.argsort(operators, kind="stable")
     return mine, order[np.searchsorted(operators, operator[mine], sorter=order)]
+
+
+def left_of(
+    analysis: Analysis, replay: Replay, operators: I64, left: F64, least_ns: float | F64 = MIN_NS
+) -> tuple[BOOL, F64]:
+    """Which operations belong to these operators, and for all operations the part of their time that remains.
+
+    ``left`` is that of each operator; no operation that does not vanish gets shorter than ``least_ns``.
+    """
+    device = replay.device
+    mine, place = operations_of(analysis, replay, operators)
+    least = np.broadcast_to(least_ns, left.shape)[place] / np.maximum(device.duration[mine], 1.0)
+    factor = np.ones(len(device))
+    factor[mine] = np.where(left[place] > 0, np.maximum(left[place], np.minimum(least, 1.0)), 0.0)
+    return mine, factor
 
 
 def costly_calls(analysis: Analysis, replay: Replay, operators: I64) -> tuple[BOOL, float]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rules.trials.kept import KeptTrial
-from rules.trials.record import FixRecord, here, records_by_fix
+from rules.trials.record import FixRecord, KeptTrial, here, records_by_fix
 from rules.trials.trial import Promised
 from rules.verdict.trials import kept_here
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from rules.fixes.base import fixes, switches_of
 from rules.trials.blocks import Block, Gain, gain_of, gain_of_launches, have_different_sizes, whole_rounds
-from rules.trials.kept import KeptTrial
 from rules.trials.likeness import Likeness, compare_losses
+from rules.trials.record import KeptTrial
 from rules.trials.trial import (
     Candidate,
     Kind,

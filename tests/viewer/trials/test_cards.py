@@ -12,8 +12,7 @@ from pytestqt.qtbot import QtBot
 
 import resources
 from rules.fixes.base import switches_of
-from rules.trials.kept import KeptTrial
-from rules.trials.record import MIN_TRIALS
+from rules.trials.record import MIN_TRIALS, KeptTrial
 from rules.verdict.promises import usually
 from tests.capture.pretend import script_request
 from tests.viewer.conftest import wait_until_ready

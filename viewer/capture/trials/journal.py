@@ -20,8 +20,7 @@ from rules.fixes.plan import plan_of
 from rules.gates.against_kept import judgement_on
 from rules.gates.figures import figures_of
 from rules.gates.kept_promises import promises_of, since_then
-from rules.trials.kept import KeptTrial, kept_trials
-from rules.trials.record import FixRecord, records_by_fix
+from rules.trials.record import FixRecord, KeptTrial, kept_trials, records_by_fix
 from rules.trials.trial import Trials
 from rules.verdict.verdict import verdict
 from viewer.capture.request import CaptureRequest

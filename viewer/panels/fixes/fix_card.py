@@ -25,7 +25,7 @@ from viewer.panels.tables.facts import LinkButton
 if TYPE_CHECKING:
     from rules import Finding
     from rules.fixes.plan import Plan, Promise
-    from rules.trials.kept import KeptTrial
+    from rules.trials.record import KeptTrial
 
 RANGE_WIDTH, RANGE_HEIGHT = 132, 20
 MAX_REMOVED = 2
