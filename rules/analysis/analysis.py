@@ -20,7 +20,7 @@ from rules.analysis.idle.interruptions import interruptions
 from rules.analysis.idle.threads import Threads
 from rules.analysis.names.families import Family, KernelClass, classify
 from rules.analysis.names.host_language import host_code
-from rules.analysis.ranks.stages import with_neighbours
+from rules.analysis.ranks.groups import with_neighbours
 from rules.analysis.steps.analysed_time import AnalysedTime, analysed_time
 from rules.analysis.steps.steps import Step, find_steps
 from rules.terms import DEFAULTS, Thresholds

@@ -15,9 +15,9 @@ from rules.analysis.cpu.cpu_time import collectives_on_cpu
 from rules.analysis.gpu.inside_window import operations
 from rules.analysis.idle.causes import Cause
 from rules.analysis.ranks.collectives import CollectiveColumns, collective_columns
+from rules.analysis.ranks.groups import NEIGHBOURS, messages_passed_on, stages_of, waiting_in_receives
 from rules.analysis.ranks.late import Ranks
 from rules.analysis.ranks.recorded import RecordedRun, ranks_of
-from rules.analysis.ranks.stages import NEIGHBOURS, messages_passed_on, stages_of, waiting_in_receives
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, remedy, rule
 from rules.losses.lost_time import any_stream, event_evidence, evidence_of, extent
 from rules.remedies.communication import (

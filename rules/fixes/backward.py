@@ -14,8 +14,7 @@ from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals
-from rules.analysis.names.compilers import is_compiling
-from rules.analysis.names.operators import is_autograd_function
+from rules.analysis.names.operators import is_autograd_function, is_compiling
 from rules.analysis.recording.recording_costs import MAX_FRAME_SHARE, USUAL_FRAME_NS
 from rules.analysis.recording.training import is_training
 from rules.replay.chance import time_within

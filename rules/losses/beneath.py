@@ -8,7 +8,7 @@ from parsers.model import EventKind
 from parsers.model.late import dataclass
 from parsers.model.units import percent
 from rules.analysis.arithmetic.intervals import contains, intersect, length, measure, union
-from rules.analysis.cpu.lock_waits import busiest_frame, lock_waits
+from rules.analysis.cpu.interruptions import busiest_frame, lock_waits
 from rules.analysis.idle.culprits import MAX_NAME_LENGTH
 from rules.analysis.idle.threads import is_users_frame
 from rules.analysis.stretches.program_frames import is_library_call

@@ -16,7 +16,7 @@ from parsers.model.names.steps import numbered
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import durations
-from rules.analysis.names.compilers import COMPILERS, TORCH_SCRIPT, is_work_of
+from rules.analysis.names.operators import COMPILERS, TORCH_SCRIPT, is_work_of
 from rules.analysis.steps.steps import Step
 from rules.findings.base import Evidence
 from rules.losses.lost_time import any_stream

@@ -14,7 +14,7 @@ from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, measure, subtract, union
-from rules.analysis.cpu.lock_waits import lock_waits
+from rules.analysis.cpu.interruptions import lock_waits
 from rules.analysis.idle.threads import ThreadActivity, UserFrames
 from rules.analysis.names.regions import is_collection
 from rules.analysis.stretches.worker_starts import WorkerStarts, worker_starts

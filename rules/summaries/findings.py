@@ -11,9 +11,8 @@ from parsers.model import Progress
 from parsers.model.units import duration, how_many, percent, rate, size
 from rules.analysis.arithmetic.intervals import Intervals, length
 from rules.analysis.idle.causes import Cause
-from rules.analysis.ranks.groups import PIPELINE
+from rules.analysis.ranks.groups import NEIGHBOURS, PIPELINE, messages_passed_on
 from rules.analysis.ranks.run import COMPUTE, FIRST_IDLE
-from rules.analysis.ranks.stages import NEIGHBOURS, messages_passed_on
 from rules.catalog.exposed_communication import matter
 from rules.catalog.gpu_bound import MIN_COMPUTE, GpuBound
 from rules.catalog.ranks import SMALL_BYTES, UNKNOWN, PipelineBubble, bubble, told_of
@@ -22,8 +21,7 @@ from rules.findings.base import Category, Finding, Severity, severity_of
 from rules.ranking import ranked
 from rules.remedies.communication import EQUAL_STAGES, full_pipeline, keep_up
 from rules.remedies.remedy import remedy
-from rules.summaries.balance import Imbalance
-from rules.summaries.facts import ManyRanksDiagnosis
+from rules.summaries.facts import Imbalance, ManyRanksDiagnosis
 from rules.summaries.run import ManyRanks
 from rules.terms import MIN_SHARE, NOBODY, Culprit, CulpritKind
 from rules.wording.late_ranks import because, cannot_tell, explanation, headline, late_names, spends, when

@@ -14,6 +14,7 @@ from parsers.model.late import dataclass
 from rules.analysis.arithmetic.intervals import Intervals
 from rules.analysis.idle.causes import Budget, Cause
 from rules.analysis.ranks.collectives import CollectiveColumns, CollectiveKind
+from rules.analysis.ranks.groups import RECEIVE, SEND, stages_among
 from rules.analysis.ranks.meetings import Entries
 from rules.analysis.ranks.run import (
     COMMUNICATION,
@@ -29,7 +30,6 @@ from rules.analysis.ranks.run import (
     RunOfRanks,
     nodes_of,
 )
-from rules.analysis.ranks.stages import RECEIVE, SEND, stages_among
 from rules.summaries.rank_summary import Placed, SummaryWords
 from rules.terms import DEFAULTS, Thresholds
 

@@ -8,7 +8,7 @@ import pytest
 
 from rules import Finding, diagnose
 from rules.analysis.analysis import Analysis
-from rules.analysis.names.waits import waits_for_a_lock
+from rules.analysis.names.operators import waits_for_a_lock
 from rules.verdict.verdict import verdict
 from tests.parsers.chrome.traces import opened, text_of
 

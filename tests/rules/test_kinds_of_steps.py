@@ -6,7 +6,7 @@ import pytest
 
 from rules import diagnose
 from rules.analysis.analysis import Analysis
-from rules.analysis.names.compilers import is_compiling
+from rules.analysis.names.operators import is_compiling
 from rules.analysis.names.serving_steps import StepKind, kind_of_step
 from rules.findings.base import Category
 from tests.rules.builder import TinyTrace

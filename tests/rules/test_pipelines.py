@@ -13,7 +13,7 @@ from parsers.ranks.merge import merge
 from rules import diagnosis_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
-from rules.analysis.ranks.stages import stages_of
+from rules.analysis.ranks.groups import stages_of
 from rules.catalog.ranks import empty_slots
 from rules.findings.base import Category, Severity
 from rules.fixes.plan import Promise, make_plan

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from parsers import open_trace
-from rules.analysis.names.waits import spins, waits_for_others
+from rules.analysis.names.operators import spins, waits_for_others
 from tests.parsers.test_sampled_stacks import opened
 from tests.rules.test_sampled_cpu import found
 

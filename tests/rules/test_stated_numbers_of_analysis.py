@@ -16,7 +16,7 @@ from rules.analysis.cpu.sampled_stacks import OwnFrame
 from rules.analysis.gpu.copies import Copies
 from rules.analysis.idle.threads import UserFrames
 from rules.analysis.ranks.collectives import measured_bus_bandwidth
-from rules.analysis.ranks.stages import mostly_passes_on
+from rules.analysis.ranks.groups import mostly_passes_on
 from rules.analysis.steps.first_use import slow_first_calls
 from rules.analysis.steps.marks import cycles_of_loops
 from rules.catalog.copies import LinkUse, link_use

@@ -12,7 +12,7 @@ from parsers.model import EventKind, LaneKind
 from parsers.model.arrays import F64
 from parsers.model.names.calls import Call
 from rules.analysis.analysis import Analysis
-from rules.analysis.cpu.lock_waits import busiest_frame, lock_waits
+from rules.analysis.cpu.interruptions import busiest_frame, lock_waits
 from rules.analysis.idle.interruptions import interruptions
 from rules.replay import chance
 from tests.rules.builder import AUTOGRAD, MAIN, TinyTrace

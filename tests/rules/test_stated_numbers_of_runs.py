@@ -24,8 +24,7 @@ from rules.fixes.plan import margin
 from rules.losses.kernel_findings import faster_version
 from rules.memory import summary as room
 from rules.memory.summary import growth, step_ends
-from rules.summaries.balance import imbalance_of
-from rules.summaries.facts import slow_links
+from rules.summaries.facts import imbalance_of, slow_links
 from tests.rules.builder import TinyTrace
 from tests.rules.kernel_profiles import kernel
 

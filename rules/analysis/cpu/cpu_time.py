@@ -35,8 +35,8 @@ from rules.analysis.cpu.interruptions import (
     too_long,
 )
 from rules.analysis.idle.threads import ThreadActivity
+from rules.analysis.names.operators import waits_for_a_lock
 from rules.analysis.names.software import runs_on_gpus_alone
-from rules.analysis.names.waits import waits_for_a_lock
 from rules.analysis.recording.completeness import is_cut
 from rules.analysis.recording.recording_costs import FRAME_ALONE_NS, MAX_SHARE_ALONE, WRITING_ALONE_NS
 from rules.analysis.steps.garbage import collections_among

@@ -20,7 +20,7 @@ from parsers.model.names.source_files import (
 )
 from parsers.model.quality import FEW_SAMPLES, OF_OPERATORS, WITHOUT_TIMES
 from rules.analysis.arithmetic.innermost import Innermost
-from rules.analysis.names.waits import spins, waits_for_others
+from rules.analysis.names.operators import spins, waits_for_others
 from rules.analysis.stretches.program_frames import program_script
 from rules.terms import MAJORITY
 

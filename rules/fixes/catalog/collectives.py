@@ -15,7 +15,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import union
 from rules.analysis.names.regions import is_optimizer_step
 from rules.analysis.ranks.collectives import collective_columns
-from rules.analysis.ranks.stages import stages_of
+from rules.analysis.ranks.groups import stages_of
 from rules.analysis.stretches.backward_again import passes_of_an_update
 from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions

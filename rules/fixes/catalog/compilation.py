@@ -14,9 +14,9 @@ from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.gpu.memory_bound import POINTWISE, memory_bound
-from rules.analysis.names.compilers import is_compiling
 from rules.analysis.names.families import Family
 from rules.analysis.names.host_language import Audience, program_of
+from rules.analysis.names.operators import is_compiling
 from rules.analysis.names.software import software_of
 from rules.findings.category import Category
 from rules.fixes.backward import beside_graph_breaks, compiling_ns, entering_graphs_behind, graph_breaks

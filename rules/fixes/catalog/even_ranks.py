@@ -11,7 +11,7 @@ from parsers.model.arrays import distinct_values, median_of
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.ranks.collectives import collective_columns
-from rules.analysis.ranks.stages import messages_passed_on, stages_of
+from rules.analysis.ranks.groups import messages_passed_on, stages_of
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import (

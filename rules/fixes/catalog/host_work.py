@@ -12,7 +12,7 @@ from parsers.model.arrays import distinct_values
 from parsers.model.names.calls import Call
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
-from rules.analysis.cpu.lock_waits import busiest_frame, lock_waits
+from rules.analysis.cpu.interruptions import busiest_frame, lock_waits
 from rules.analysis.names.host_language import Audience, is_python, program_of
 from rules.analysis.names.software import names_that_ran
 from rules.analysis.stretches.worker_starts import OF_WORKERS

@@ -12,9 +12,9 @@ from parsers.model.late import dataclass
 from parsers.model.names.calls import WORK_CALLS
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
+from rules.analysis.ranks.groups import stages_of
 from rules.analysis.ranks.reasons import Reason, Why
 from rules.analysis.ranks.recorded import ranks_of
-from rules.analysis.ranks.stages import stages_of
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, Remedy, fix
 from rules.fixes.changes import copies, of_nodes

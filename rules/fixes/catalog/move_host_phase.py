@@ -15,8 +15,8 @@ from parsers.model.units import duration, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.analysis.idle.culprits import MAX_NAME_LENGTH
-from rules.analysis.names.compilers import is_compiled_code
 from rules.analysis.names.host_language import Audience, host_code, program_of
+from rules.analysis.names.operators import is_compiled_code
 from rules.analysis.stretches.program_frames import is_sleep
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
