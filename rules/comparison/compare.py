@@ -28,7 +28,7 @@ from rules.comparison.findings import LOUD, Change, FindingChange, compare_findi
 from rules.comparison.gate import Decision, Judgement, Outcome
 from rules.comparison.kernel_rows import KernelChange, Work
 from rules.comparison.kernels import KernelComparison, compare_reports
-from rules.comparison.matching import matched_steps
+from rules.comparison.matched_steps import matched_steps
 from rules.comparison.recorders import NOTICEABLE, recorder_cost, with_and_without
 from rules.comparison.same_work import Answer, SameWork, same_work
 from rules.comparison.scaling import Scaling, scaling

@@ -5,12 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, I64
-from parsers.model.lanes import GPU_WORK
 from parsers.model.late import dataclass
-from rules.analysis.steps.steps import Step
-from rules.comparison.calls import NONE, Calls, Codes, calls_of
-from rules.comparison.kernel_rows import KernelRows, kernel_rows
-from rules.comparison.side import Side
+from rules.comparison.calls import NONE, Calls
 
 # What must be equal, the strictest first; the n-th call of a key is the n-th of the same key on the other side.
 _BY_NAME = (
@@ -149,30 +145,3 @@ def _by_place(before: Calls, after: Calls, free: tuple[BOOL, BOOL], runs: list[I
     free[0][pairs[:, 0]] = False
     free[1][pairs[:, 1]] = False
     return pairs
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MatchedSteps:
-    """``pairs`` and ``rows`` speak of places in ``calls``; ``texts`` are those of the calls' codes."""
-
-    steps: tuple[Step | None, Step | None]
-    calls: tuple[Calls, Calls]
-    pairs: Matched
-    rows: KernelRows
-    texts: list[str]
-
-
-def matched_steps(sides: tuple[Side, Side], steps: tuple[Step | None, Step | None]) -> MatchedSteps:
-    """Match one step of each side; None stands for all that was analysed.
-
-    A row holds what a mean step holds of its kernels.
-    """
-    codes = Codes()
-    calls = calls_of(sides[0].analysis, steps[0], codes), calls_of(sides[1].analysis, steps[1], codes)
-    pairs, texts = match(*calls), codes.texts()
-    work = sides[0].work(*GPU_WORK), sides[1].work(*GPU_WORK)
-    means = [{name: each for name, (_, each) in side.items()} for side in work]
-    shown = {name: written for side in work for name, (written, _) in side.items()}
-    return MatchedSteps(
-        steps, calls, pairs, kernel_rows(calls, pairs, texts, (means[0], means[1]), shown), texts
-    )

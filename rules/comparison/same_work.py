@@ -13,7 +13,8 @@ from parsers.model.units import average_count, percent, three_digits
 from rules.analysis.names.families import Family, classify
 from rules.comparison.calls import Calls
 from rules.comparison.kernel_rows import KernelChange, Match
-from rules.comparison.matching import Matched, MatchedSteps
+from rules.comparison.matched_steps import MatchedSteps
+from rules.comparison.matching import Matched
 from rules.terms import MAJORITY
 
 ALL = 0.98  # of the operations' time in the same kernels, as often: the same work

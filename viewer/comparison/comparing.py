@@ -12,7 +12,7 @@ from rules.comparison.side import Side
 if TYPE_CHECKING:
     from rules.comparison.compare import Comparison
     from rules.comparison.kernel_rows import KernelChange
-    from rules.comparison.matching import MatchedSteps
+    from rules.comparison.matched_steps import MatchedSteps
     from rules.terms import Thresholds
     from viewer.comparison.tables import Tables
 
@@ -50,7 +50,7 @@ class Compared:
 def compared(before: Trace, after: Trace, thresholds: Thresholds) -> Compared:
     """Compare, match a step of the rank that got slowest, and work out what the tables hold."""
     from rules.comparison.compare import compare
-    from rules.comparison.matching import matched_steps
+    from rules.comparison.matched_steps import matched_steps
     from viewer.comparison.tables import tables_of
 
     result = compare(before, after, thresholds)

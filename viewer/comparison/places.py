@@ -9,7 +9,7 @@ import numpy as np
 from parsers.model import BOOL, I64, EventKind, Trace
 from rules.analysis.idle.causes import Cause
 from rules.comparison.bridge import BUDGET, REGIONS, BridgePart
-from rules.comparison.matching import MatchedSteps
+from rules.comparison.matched_steps import MatchedSteps
 from rules.comparison.side import Side
 from rules.findings.base import Evidence
 

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QWidget
 from parsers.model import I64, Trace
 from parsers.model.late import dataclass
 from rules.analysis.cpu.cpu_time import cpu_time_of_rank
-from rules.comparison.matching import MatchedSteps
+from rules.comparison.matched_steps import MatchedSteps
 from rules.comparison.side import Side
 from rules.findings.base import Evidence
 from viewer.appearance import theme

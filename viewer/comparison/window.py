@@ -14,7 +14,7 @@ from parsers.model import SYSTEM_ERRORS, Progress, Trace, TraceError, refused_by
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, how_many, percent, three_digits
 from rules.comparison.bridge import KINDS, REGIONS, BridgePart
-from rules.comparison.matching import MatchedSteps, matched_steps
+from rules.comparison.matched_steps import MatchedSteps, matched_steps
 from viewer.appearance.home_focus import HomeFocus
 from viewer.appearance.tab_order import TabOrder
 from viewer.appearance.widgets import (
