@@ -121,9 +121,9 @@ def test_a_question_gets_no_more_time_than_it_may_take(run: Path) -> None:
     asked.close()
 
 
-def test_what_stays_within_the_limits_is_answered(run: Path) -> None:
+@pytest.mark.thorough
+def test_what_stays_within_the_limits_is_answered(asked: AskedRecording, run: Path) -> None:
     wide = "SELECT length(repeat('x', 60000000)) AS n"
-    asked = AskedRecording([[run]], Limits(20.0, 200_000_000))
     assert unpacked(asked.answer(first_rows, Progress(), sql=wide)).frame["n"].tolist() == [60_000_000]
     asked.close()
     narrow = AskedRecording([[run]], Limits(20.0, 20_000_000))

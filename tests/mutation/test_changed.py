@@ -55,6 +55,7 @@ def test_small_counts_are_changed_by_one_and_all_else_by_a_factor(
     assert Constant("x.py", "X", 1, value).changes() == changes
 
 
+@pytest.mark.thorough
 def test_what_decides_nothing_is_left_out(known: dict[tuple[str, str], Constant]) -> None:
     assert ("rules/replay/spans.py", "STARTS_AT_ONCE_NS") in known
     assert ("rules/analysis/idle/pieces.py", "PIECES_AT_ONCE") not in known

@@ -13,7 +13,7 @@ import pytest
 
 from tests.processes.answers import assert_answered, assert_answered_or_refused
 from tests.processes.place import Place
-from tests.processes.recordings import DAILY, SMALL, Recordings
+from tests.processes.recordings import SMALL, Recordings
 
 MOMENTS = (0.1, 0.25, 0.4, 0.55, 0.7, 0.85)
 AT_ONCE = 3
@@ -28,7 +28,7 @@ def copied(place: Place, recording: Path) -> Path:
 
 
 def test_several_at_once_answer_as_one_alone(place: Place, recordings: Recordings) -> None:
-    same_at_once(recordings.json(DAILY), place)
+    same_at_once(recordings.json(SMALL), place)
 
 
 @pytest.mark.thorough
@@ -92,7 +92,7 @@ def test_a_file_that_changes_while_it_is_read(
 
 
 def test_a_file_that_shrinks_while_it_is_read(place: Place, recordings: Recordings) -> None:
-    changed_at(MOMENTS[3:4], recordings.json(DAILY), shrink, place)
+    changed_at(MOMENTS[3:4], recordings.json(SMALL), shrink, place)
 
 
 def changed_at(

@@ -38,7 +38,7 @@ RECORDINGS = {
 }
 
 
-EVERY = 8  # one of so many recordings is tried every day, and all of them thoroughly
+EVERY = 12  # one of so many recordings is tried every day, and all of them thoroughly
 
 
 def some(recordings: Iterable[str]) -> list[object]:

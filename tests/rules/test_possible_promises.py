@@ -133,7 +133,7 @@ def leaves_the_gpu(plan: Plan, changes: list[Change]) -> bool:
     )
 
 
-@examples(30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@examples(15, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(
     body=pieces,
     count=st.sampled_from([1, 2, 3, 6]),

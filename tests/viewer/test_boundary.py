@@ -55,6 +55,7 @@ def test_an_output_for_which_there_is_no_room_is_said(command: list[str]) -> Non
     assert b"no space left" in ended.stderr
 
 
+@pytest.mark.thorough
 def test_a_recording_whose_name_is_no_text_is_diagnosed_and_reported(tmp_path: Path) -> None:
     recording = os.fsencode(tmp_path) + b"/run-\xff\xfe.json.gz"
     Path(os.fsdecode(recording)).write_bytes(SAMPLE.read_bytes())

@@ -84,7 +84,7 @@ NOT_NEEDED = (
 
 
 @pytest.mark.parametrize(
-    "name", ["elementwise_chain", "cpu_python"]
+    "name", ["elementwise_chain", pytest.param("cpu_python", marks=pytest.mark.thorough)]
 )  # read in this process, and in another one
 def test_diagnosis_loads_neither_qt_nor_what_reads_other_files(name: str) -> None:
     program = (

@@ -83,6 +83,7 @@ def opened(window: MainWindow, qtbot: QtBot, path: Path) -> MainWindow:
     return window
 
 
+@pytest.mark.thorough
 def test_the_longest_exposed_collective_of_a_rank_with_its_wait_and_its_launch(
     empty_window: MainWindow, qtbot: QtBot, hand: Hand
 ) -> None:
@@ -114,6 +115,7 @@ def test_the_longest_exposed_collective_of_a_rank_with_its_wait_and_its_launch(
     assert window.document.selected_event in trace.links.operation[trace.links.launch == launch]
 
 
+@pytest.mark.thorough
 def test_all_gaps_of_one_cause_above_a_millisecond(
     empty_window: MainWindow, qtbot: QtBot, hand: Hand
 ) -> None:
@@ -138,6 +140,7 @@ def test_all_gaps_of_one_cause_above_a_millisecond(
     assert (hand.clicks, hand.keys) == told("all gaps of one cause above 1 ms")
 
 
+@pytest.mark.thorough
 def test_before_and_after_of_one_kernel(
     make_window: Callable[..., MainWindow], fixtures: Path, qtbot: QtBot, hand: Hand
 ) -> None:

@@ -204,6 +204,7 @@ def test_the_parts_of_every_predicted_step_add_up_to_it() -> None:
     assert told > 1
 
 
+@pytest.mark.thorough
 def test_the_rows_behind_what_memory_holds_add_up_however_it_is_grouped(
     empty_window: MainWindow, qtbot: QtBot
 ) -> None:

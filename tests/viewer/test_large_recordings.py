@@ -35,7 +35,7 @@ def long_names(count: int) -> list[Event]:
 
 More = Callable[[int], list[Event]]
 MORE: dict[More, tuple[int, int]] = {  # the first is tried every day, all others thoroughly
-    many_lanes: (1_000, 10_000),
+    many_lanes: (300, 10_000),
     many_levels: (500, 3_000),
     long_names: (50_000, 1_000_000),
 }

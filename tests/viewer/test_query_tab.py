@@ -111,6 +111,7 @@ def test_escape_stops_a_question_that_takes_long(window: MainWindow, qtbot: QtBo
     assert "range(100000000)" in panel.editor.sql
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("answered_apart")
 def test_a_question_that_costs_too_much_is_ended_and_the_next_one_is_answered(
     window: MainWindow, qtbot: QtBot

@@ -49,7 +49,7 @@ def wait_for_preview(window: MainWindow, qtbot: QtBot) -> None:
     qtbot.waitUntil(lambda: window.document.preview)
 
 
-def test_the_first_events_are_shown_and_then_all_of_them(
+def test_the_first_events_are_shown_then_all_of_them_and_the_first_problem(
     window: MainWindow, qtbot: QtBot, recording: Path
 ) -> None:
     shown = follow(window)
@@ -66,6 +66,8 @@ def test_the_first_events_are_shown_and_then_all_of_them(
     assert window.timeline.state.scene.trace is window.document.trace
     assert "Kernels" in window.panels.titles()
     assert not window.banner.isVisible()
+    start, end = window.timeline.visible_interval
+    assert end - start < window.document.analysis.trace.duration // 2
 
 
 def test_while_the_first_events_are_shown_nothing_is_concluded_from_them(
@@ -217,16 +219,6 @@ def visible_event(window: MainWindow) -> str:
     lane = next(index for index, each in enumerate(trace.lanes) if each.name == "Main thread")
     events = trace.events.window(lane, 0, *window.timeline.visible_interval)
     return f"{trace.name(events.start)} {trace.arguments(events.start)}"
-
-
-def test_a_view_of_everything_gives_way_to_the_first_problem(
-    window: MainWindow, qtbot: QtBot, recording: Path
-) -> None:
-    window.open([recording])
-    wait_until_ready(qtbot, window)
-    assert window.document.trace is not None
-    start, end = window.timeline.visible_interval
-    assert end - start < window.document.trace.duration // 2
 
 
 def test_a_full_disk_is_no_reason_to_fail(

@@ -102,7 +102,7 @@ def runs(draw: st.DrawFn) -> Run:
     )
 
 
-@pytest.mark.parametrize("more", [2, pytest.param(30, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("more", [1, pytest.param(30, marks=pytest.mark.thorough)])
 def test_simulated_runs_get_one_verdict(more: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     @settings(max_examples=more)
     @given(simulated=runs())
