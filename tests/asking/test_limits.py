@@ -20,6 +20,7 @@ import pytest
 from parsers import helper_process
 from parsers.helper_process import HelperProcess
 from parsers.model import Cancelled, Progress
+from tests.examples import one_of
 from viewer.cli import main
 from viewer.commands.query import rows
 from viewer.loading import recording_process
@@ -111,9 +112,10 @@ def test_a_question_gets_no_more_memory_than_it_may_use(asked: AskedRecording, s
     asked.close()
 
 
-def test_a_question_gets_no_more_time_than_it_may_take(run: Path) -> None:
+@pytest.mark.parametrize("endless", one_of(2, [ENDLESS[1:3], ENDLESS[::3]]), ids=len)
+def test_a_question_gets_no_more_time_than_it_may_take(run: Path, endless: list[str]) -> None:
     asked = AskedRecording([[run]], Limits(0.2, MAX_MEMORY))
-    for sql in ENDLESS:
+    for sql in endless:
         with pytest.raises(TimeReached, match=r"0\.2 s") as reached:
             asked.answer(first_rows, Progress(), sql=sql)
         assert reached.value.option == "--time-limit"
@@ -210,13 +212,7 @@ def test_the_command_says_the_limit_and_the_option_that_raises_it(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked at in /proc")
-@pytest.mark.parametrize(
-    "number",
-    [
-        signal.SIGINT,
-        *(pytest.param(each, marks=pytest.mark.thorough) for each in (signal.SIGTERM, signal.SIGKILL)),
-    ],
-)
+@pytest.mark.parametrize("number", one_of(3, [signal.SIGINT, signal.SIGTERM, signal.SIGKILL]))
 def test_a_command_that_is_ended_leaves_no_process_and_no_file(
     repository: Path, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
@@ -252,8 +248,9 @@ def busy(process: int) -> bool:
 @pytest.mark.thorough
 def test_an_answer_that_nobody_takes_does_not_pile_up(run: Path) -> None:
     asked = AskedRecording([[run]])
-    sql = "SELECT repeat('x', 100) FROM range(300000)"
-    pieces = asked.pieces(all_rows, Progress(), sql=sql, ending=".csv")
+    pieces = asked.pieces(
+        all_rows, Progress(), sql="SELECT repeat('x', 100) FROM range(300000)", ending=".csv"
+    )
     assert len(next(pieces)) == 1 << 20
     helper = asked._helper
     assert helper is not None
@@ -264,19 +261,18 @@ def test_an_answer_that_nobody_takes_does_not_pile_up(run: Path) -> None:
 
 
 def test_a_question_that_can_be_interrupted_costs_no_second_reading(
-    asked: AskedRecording, monkeypatch: pytest.MonkeyPatch
+    one: AskedRecording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recording_process, "_STOPS_WITHIN_S", 60.0)
-    asked.answer(how_many, Progress(), name="cuda_gpu_kern_sum")
-    helper = asked._helper
+    one.answer(how_many, Progress(), name="cuda_gpu_kern_sum")
+    helper = one._helper
     for sql in (ENDLESS[0], ENDLESS[-1]):
         progress = Progress()
         threading.Timer(0.3, progress.cancel).start()
         with pytest.raises(Cancelled):
-            asked.answer(first_rows, progress, sql=sql)
-    assert asked._helper is helper
-    assert json.loads(asked.answer(how_many, Progress(), name="cuda_gpu_kern_sum"))["rows"] == 1
-    asked.close()
+            one.answer(first_rows, progress, sql=sql)
+    assert one._helper is helper
+    assert json.loads(one.answer(how_many, Progress(), name="cuda_gpu_kern_sum"))["rows"] == 1
 
 
 STUCK = """import time, viewer.query.database as database

@@ -113,23 +113,6 @@ def test_occupancy_is_drawn_for_other_sizes(qtbot: QtBot) -> None:
     assert "--section Occupancy" in curves.note.text()
 
 
-def test_in_a_narrow_window_the_names_of_kernels_get_the_room_of_the_roofline(
-    empty_window: MainWindow, qtbot: QtBot
-) -> None:
-    window = empty_window
-    window.open([resources.path("samples/kernels.raw.csv.gz")])
-    wait_until_ready(qtbot, window)
-    report = window.kernel_report
-    assert report is not None
-    assert report.roofline is not None
-    for width, shown in ((1440, True), (960, False), (1440, True)):
-        window.resize(width, 700)
-        qtbot.waitUntil(lambda shown=shown: report.roofline.isVisible() is shown)
-        wait_until_laid_out(qtbot, report.table)
-        assert (report.width() >= ROOM_FOR_ROOFLINE) is shown
-        assert report.table.columnWidth(0) >= TIGHT_NAME_WIDTH
-
-
 @pytest.mark.parametrize(("width", "each"), [(900, 84), (520, 82), (460, 67), (440, 62)])
 def test_the_levels_of_memory_get_narrower_before_the_last_one_is_cut_off(
     qtbot: QtBot, width: int, each: int
@@ -152,7 +135,7 @@ def test_a_label_loses_what_stands_in_brackets_before_it_is_cut() -> None:
     assert shortest_whole("Theoretical", metrics, 30).endswith("…")
 
 
-def test_the_chosen_launch_stays_in_sight_in_a_window_that_gets_smaller(
+def test_in_a_smaller_window_the_chosen_launch_stays_in_sight_and_names_get_the_room_of_the_roofline(
     empty_window: MainWindow, qtbot: QtBot
 ) -> None:
     window = empty_window
@@ -170,3 +153,10 @@ def test_the_chosen_launch_stays_in_sight_in_a_window_that_gets_smaller(
     wait_until_laid_out(qtbot, table)
     assert table.viewport().height() < (row + 1) * table.rowHeight(row)
     assert table.viewport().rect().contains(table.visualRect(table.rows.index(row, 0)).center())
+    assert report.roofline is not None
+    for width, shown in ((1440, True), (960, False), (1440, True)):
+        window.resize(width, 700)
+        qtbot.waitUntil(lambda shown=shown: report.roofline.isVisible() is shown)
+        wait_until_laid_out(qtbot, report.table)
+        assert (report.width() >= ROOM_FOR_ROOFLINE) is shown
+        assert report.table.columnWidth(0) >= TIGHT_NAME_WIDTH
