@@ -13,7 +13,7 @@ from parsers.model import EventKind, LaneKind
 from rules.analysis.analysis import Analysis
 from rules.analysis.gpu.memory_bound import memory_bound
 from rules.fixes.base import fixes
-from rules.fixes.forms import shared_heads, shifted_spectra
+from rules.fixes.forms import shared_heads
 from rules.fixes.loops.pieces import _is_piece
 from rules.kernels.launch_groups import groups_worth_reading
 from rules.losses import warm_up as warming
@@ -128,8 +128,8 @@ def test_a_spectrum_is_shifted_at_most_two_operators_from_its_transform(
     trace = TinyTrace()
     names = ["aten::roll", *["aten::mul"] * between, "aten::fft_fft2"]
     rows = np.array([trace.op(10 * number, 10 * number + 5, name) for number, name in enumerate(names)])
-    monkeypatch.setattr(shifted_spectra, "called_in_order", lambda _: [rows])
-    assert bool(len(shifted_spectra.shifted_spectra(Analysis(trace.build())))) is found
+    monkeypatch.setattr(shared_heads, "called_in_order", lambda _: [rows])
+    assert bool(len(shared_heads.shifted_spectra(Analysis(trace.build())))) is found
 
 
 @pytest.mark.parametrize(("between", "found"), [(15, True), (16, False)])

@@ -25,7 +25,7 @@ from rules.catalog import (
     what_was_recorded,
 )
 from rules.catalog.launching_too_slowly import _advice, _explanation, _interval
-from rules.catalog.load_tests import _account, _Served
+from rules.catalog.load_tests import _Served, _told_requests
 from rules.catalog.memory_bound_kernels import _Slowed
 from rules.catalog.other_logs import KernelTime, KernelTimes, _parts_account, _times_account, _work_account
 from rules.catalog.printed_times import _advice as _advice_on_printed
@@ -50,7 +50,7 @@ def test_what_a_loop_computes_is_told_from_a_tenth_of_its_time_on(
     loop = SimpleNamespace(times=20, operators=time.operators[:20], start=0, end=1_000_000, own_weights=False)
     found = SimpleNamespace(share=0.5, computes=computes, steps=4, loops=[loop])
     monkeypatch.setattr(cpu_many_operators, "item_loops", lambda *_: found)
-    (finding,) = cpu_many_operators.CpuItemLoop().of_steps(analysis, time)
+    (finding,) = cpu_many_operators.CpuItemLoop().of_steps(time)
     assert ("They compute for" in finding.explanation) is told
 
 
@@ -76,7 +76,7 @@ def test_operators_are_named_from_a_twentieth_of_the_operations_on(amount: float
 @pytest.mark.parametrize(("took", "told"), [(50, True), (49, False)])
 def test_stages_of_requests_are_named_from_a_twentieth_of_their_time_on(took: int, told: bool) -> None:
     served = _Served(np.array([0]), np.array([1_000]), (("decode", 1_000 - took), ("queue", took)))
-    assert ("queue" in _account(served)) is told
+    assert ("queue" in _told_requests(served)) is told
 
 
 @pytest.mark.parametrize(("time", "told"), [(10, True), (9, False)])
