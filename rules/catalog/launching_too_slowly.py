@@ -233,9 +233,12 @@ def _remedy(analysis: Analysis, facts: _Launches, culprit: Culprit) -> Remedy:
     trace = analysis.trace
     graphs = has_graphs(trace)
     graph = replayed_graph(trace, training=facts.training)
-    native = queueing_advice(trace) or (
-        *((CAPTURE,) if graphs else ()),
-        "Fuse small kernels, and give each more work.",
+    queued = queueing_advice(trace)
+    native = (
+        *(queued or ((CAPTURE,) if graphs else ())),
+        "Offload the loop around them as well (collapse): one kernel then does the work of many."
+        if queued
+        else "Fuse small kernels, and give each more work.",
     )
     code = FUSED_OPTIMIZER.code if facts.optimizer_share > 0.5 else graph.code if graphs else ""
     advice = launch_advice(trace) or _advice(analysis, facts, culprit)

@@ -155,6 +155,17 @@ def test_loops_of_directives_are_queued_by_their_own_clauses(kernel: str, queued
     assert ("#pragma" in findings[Category.ALLOCATOR]) is bool(kept)
 
 
+@pytest.mark.parametrize(("kernel", "collapsed"), [("update_57_gpu", True), ("stencil", False)])
+def test_short_loops_of_directives_are_offloaded_with_the_loop_around_them(
+    kernel: str, collapsed: bool
+) -> None:
+    trace = TinyTrace()
+    for place in range(200):
+        trace.operation(place * 20 + 6, place * 20 + 8, kernel, place * 20.0)
+    advice = found(trace.build(), Category.LAUNCH_BOUND).advice
+    assert ("Offload the loop around them" in advice[-1]) is collapsed
+
+
 @pytest.mark.parametrize(
     ("kernel", "spread", "code"),
     [
