@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from parsers.model import Trace
+from parsers.ranks.merge import merge
+from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.fixes.catalog.mend_late_ranks import MendLateRanks
 from rules.replay.late_ranks import gain_without_late_ranks
@@ -64,3 +67,27 @@ def test_a_rank_that_is_waited_for_a_quarter_of_the_time_is_mended(often: int, m
     key = late_in_turn(often)
     assert "rank 2" in key
     assert ("rank 1" in key) is mended
+
+
+@pytest.mark.parametrize(
+    ("late", "in_turn", "said"),
+    [(600, 200, "waiting for rank 0, up to 667 us a step, is not counted"), (250, 800, "they take turns")],
+)
+def test_waiting_is_told_of_the_late_rank_or_of_all_in_turn_by_which_costs_more(
+    late: int, in_turn: int, said: str
+) -> None:
+    def one(rank: int) -> Trace:
+        def body(trace: TinyTrace, index: int) -> None:
+            first = 900 if rank == 0 else 900 - late
+            second = 1_900 if index % 3 == rank else 1_900 - in_turn
+            trace.operation(5, first, "gemm", 0)
+            trace.collective(first, 1_000, 2)
+            trace.operation(1_005, second, "gemm", 1_000)
+            trace.collective(second, 2_000, 1_002)
+
+        trace = TinyTrace(rank=rank)
+        trace.call(0, 1, "cudaEventQuery")
+        return steps(6, 2_200, body, into=trace).build()
+
+    findings = diagnose(merge([one(rank) for rank in range(3)])).findings
+    assert said in next(each.explanation for each in findings if each.rule == "exposed-communication")

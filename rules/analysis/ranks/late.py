@@ -137,8 +137,11 @@ class Ranks(Generic[RunType]):
 
     @property
     def most_waiting(self) -> int:
-        """What the row waits that waits longest for the late ones."""
-        return int(self.waiting[self.others].max())
+        """What the row waits that waits longest for the late ones, or for whom these hold up."""
+        meetings = self.run.meetings
+        for_late = np.isin(meetings.row[meetings.last][meetings.meeting], self.late)
+        waiting = meetings.by_row(np.where(for_late | self.lateness.passes_on, meetings.waiting, 0))
+        return int(waiting[self.others].max())
 
     @cached_property
     def lost_to_late(self) -> int:
