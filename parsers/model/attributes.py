@@ -51,18 +51,11 @@ class Attribute(Enum):
 
 TEXT_ATTRIBUTES = frozenset(
     {
-        Attribute.GRID_SHAPE,
-        Attribute.BLOCK_SHAPE,
-        Attribute.INPUT_DIMS,
-        Attribute.INPUT_TYPES,
-        Attribute.COLLECTIVE,
-        Attribute.MESSAGE_DTYPE,
-        Attribute.GROUP,
-        Attribute.PEERS,
-        Attribute.CALLED_FROM,
-        Attribute.NVTX_DOMAIN,
+        Attribute.GRID_SHAPE, Attribute.BLOCK_SHAPE, Attribute.INPUT_DIMS, Attribute.INPUT_TYPES,
+        Attribute.COLLECTIVE, Attribute.MESSAGE_DTYPE, Attribute.GROUP, Attribute.PEERS,
+        Attribute.CALLED_FROM, Attribute.NVTX_DOMAIN,
     }
-)
+)  # fmt: skip
 
 
 class CopyKind(Enum):
