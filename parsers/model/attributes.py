@@ -68,6 +68,12 @@ class CopyKind(Enum):
     H2H = 9
     P2P = 10
 
+    @classmethod
+    def between(cls, source: str, target: str) -> CopyKind:
+        """By the first letters of its ends: host, device, peer, or array, which lies on a device."""
+        ends = (end[0].upper().replace("A", "D") for end in (source, target))
+        return cls.__members__.get("2".join(ends), cls.UNKNOWN)
+
 
 class MemoryKind(Enum):
     """Where an end of a copy lives."""
