@@ -25,6 +25,7 @@ from rules.analysis.idle.causes import Cause
 from rules.analysis.names.regions import is_loader
 from rules.findings.base import Category, Finding, Rule, remedy, rule
 from rules.losses.lost_time import IdleTime
+from rules.replay.replay import replay_of
 from rules.terms import MAJORITY, Culprit, CulpritKind, Unit, threshold
 from rules.wording.words import (
     Headline,
@@ -167,7 +168,9 @@ When it is wrong
 
     def _queued(self, analysis: Analysis) -> Iterable[Finding]:
         waiting = IdleTime(analysis, Cause.DEPENDENCY, WAITED_FOR_SOMETHING)
-        ns = sum(each.ns for each in waiting.blames)
+        replay = replay_of(analysis)
+        of_others = int(replay.others.waits.sum()) if replay.program is not None else 0
+        ns = sum(each.ns for each in waiting.blames) - of_others
         if share(analysis, ns) < analysis.thresholds[MIN_SHARE]:
             return
         yield self._told(

@@ -1,18 +1,23 @@
-"""The GPU runs below its highest clock because of its power limit, its temperature or a slowdown of the hardware."""
+"""The GPU is slower than it could be: limits of its clock, and other programs that use it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from parsers.model.names.devices import device_name
-from parsers.model.units import percent, three_digits
+from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import pairs, union
 from rules.analysis.logs.clocks import ClockFacts, Limit, clock_facts
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, remedy, rule
 from rules.losses.lost_time import any_stream
 from rules.remedies.clocks import LOG_CLOCKS, higher_clock
+from rules.replay.replay import replay_of
+from rules.replay.turns import MIN_TURN_NS
 from rules.terms import Culprit, CulpritKind, Unit, threshold
-from rules.wording.words import Headline, ours
+from rules.wording.words import Headline, of_every_step, ours, part_of_step, share
 
 MIN_LOST = threshold(
     "throttled",
@@ -174,3 +179,90 @@ def _energy(analysis: Analysis, facts: ClockFacts) -> str:
         else f"{three_digits(facts.energy)} J in all"
     )
     return f" Energy: {per} ({watts:,.0f} W on average)."
+
+
+MIN_OF_OTHERS = threshold(
+    "shared-gpu",
+    "another program on the GPU is reported from this share of the analysed time",
+    Unit.SHARE,
+    0.03,
+    least=0.001,
+    most=0.9,
+    source="less would not change the verdict",
+)
+
+
+@rule
+class SharedGpu(Rule):
+    id = "shared-gpu"
+    category = Category.THROTTLING
+    needs = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS, Need.API_CALLS})
+    explanation = """
+What it found
+    Another program works on the same GPU. The GPU runs one of them at a time, for a millisecond or more each.
+
+Why it costs time
+    While the other program has its turn, nothing of this one runs: kernels that were launched wait, and those that run
+    are stopped and take that much longer.
+
+How it decides
+    Kernels with the same launch and the same neighbours take about as long each time. If some of three or more
+    different short ones take at least 1 ms longer than the quick ones like them, other programs had these turns. So
+    they had the time of 1 ms and more for which a launched operation waited on an idle GPU. It is reported from
+    {shared-gpu} of the step.
+
+What to try
+    Record on a GPU that nothing else uses; nvidia-smi lists the programs on each. Predictions are for a GPU of your
+    own.
+
+When it is wrong
+    If the same kernels on tensors of the same sizes have very different work now and then.
+"""
+
+    def check(self, analysis: Analysis) -> Iterable[Finding]:
+        replay = replay_of(analysis)
+        if replay.program is None:
+            return
+        device, others = replay.device, replay.others
+        whole = np.bincount(device.device, others.waits + others.inside)
+        number = int(whole.argmax()) if len(whole) else 0
+        if not len(whole) or share(analysis, int(whole[number])) < analysis.thresholds[MIN_OF_OTHERS]:
+            return
+        mine = np.flatnonzero((device.device == number) & (others.waits + others.inside > 0))
+        lane = any_stream(analysis.trace, number)
+        starts, ends = (
+            np.concatenate(edges).astype(np.int64)
+            for edges in (
+                ((device.start - others.waits)[mine], (device.end - others.inside)[mine]),
+                (device.start[mine], device.end[mine]),
+            )
+        )
+        spans = pairs(union(starts, ends))
+        waits = int(others.waits[mine].sum())
+        yield self.finding(
+            analysis,
+            headline=Headline(
+                "Another program uses the GPU", of_every_step(analysis, share(analysis, int(whole[number])))
+            ),
+            account=(
+                f"Kernels that take {duration(MIN_TURN_NS)} longer than others like them, and launched work that waits "
+                f"for an idle GPU, show that another program has its turns on {device_name(analysis.trace, number)}: "
+                f"{part_of_step(analysis, int(whole[number]))}, of which the GPU looks idle for "
+                f"{part_of_step(analysis, waits)}."
+            ),
+            remedy=remedy(
+                ours("Record on a GPU that nothing else uses: $GpuMonitor lists the programs on each GPU."),
+                "Predictions are for a GPU that this program has to itself.",
+            ),
+            ceiling_ns=min(int(whole[number]), analysis.window_ns),
+            culprit=Culprit(CulpritKind.COUNTER, f"GPU {analysis.trace.devices[number].id}"),
+            rank=analysis.trace.devices[number].rank,
+            device=number,
+            evidence=tuple(
+                Evidence(lane, start, end, "another program has the GPU")
+                for start, end in spans[:_MAX_EVIDENCE]
+            ),
+            intervals=spans,
+            unknown=("Which program it is: a recording shows one alone.",),
+            confidence="medium",
+        )

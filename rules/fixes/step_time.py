@@ -131,7 +131,11 @@ def _step_time(analysis: Analysis, budget: Budget, chance: Removal, recorder: Re
         fits = length_ns / max(sum(left.values()), 1.0)  # but for kernels that overlap more in the replay
         return {key: ns * fits for key, ns in left.items()}
 
-    recorded = mean if replay.is_mean else without(chance, mean, replay.recorded_ns)
+    mine = replay.device.device == budget.device
+    alone = dict(mean)
+    for key, ns in (("compute", replay.others.inside), (Cause.DEPENDENCY.key, replay.others.waits)):
+        alone[key] = max(alone[key] - replay.scale * float(ns[mine].sum()) / replay.steps, 0.0)
+    recorded = mean if replay.is_mean else without(chance, alone, replay.recorded_ns)
     usual = without(recorder, recorded, replay.usual_ns)
     return StepTime(
         budget.device,

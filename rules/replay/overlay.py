@@ -13,9 +13,10 @@ class Overlay:
     """Columns for host nodes (``gap``, ``cost``, ``waits``), threads (``tail``) and operations, all free to change.
 
     Times in ns. ``waits`` switches a host node's waiting on, ``follows`` a dependency; an operation that is not
-    ``present`` takes no time and waits for nothing. ``transfer`` is the time that each collective takes after its
-    last participant came; where ``meets`` is off, nobody waits for the others. ``steps`` is how many steps the
-    replayed nodes are then worth. Kernels that took turns on their device still do unless ``turns`` is off.
+    ``present`` takes no time and waits for nothing, and ``extra`` is for how long nothing known holds one up.
+    ``transfer`` is the time that each collective takes after its last participant came; where ``meets`` is off, nobody
+    waits for the others. ``steps`` is how many steps the replayed nodes are then worth. Kernels that took turns on
+    their device still do unless ``turns`` is off.
     """
 
     gap: F64
@@ -23,6 +24,7 @@ class Overlay:
     tail: F64
     waits: BOOL
     duration: F64
+    extra: F64
     present: BOOL
     follows: BOOL
     transfer: F64

@@ -112,7 +112,7 @@ class _Columns:
         host_end = np.cumsum(overlay.gap + overlay.cost)
         host_start = host_end - overlay.cost
         thread_edges: F64 = np.append(0.0, host_end)[host.first]
-        busy = np.where(overlay.present, overlay.duration + device.extra, 0.0)
+        busy = np.where(overlay.present, overlay.duration + overlay.extra, 0.0)
         done = np.cumsum(busy)
         before = done - busy
         arrival = np.where(overlay.present, host_start[device.launch] + device.latency - before, NEVER)
@@ -127,7 +127,7 @@ class _Columns:
             launched=np.maximum.reduceat(arrival, first).tolist() if len(first) else [],
             group_before=before[first].tolist(),
             group_done=done[last].tolist(),
-            group_extra=device.extra[first].tolist(),
+            group_extra=overlay.extra[first].tolist(),
             waits=overlay.waits[program.waiting].tolist(),
             wait_end=host_end[program.waiting].tolist(),
             returned=program.waits.returns[program.waiting].tolist(),
@@ -249,6 +249,7 @@ class Program:
             tail=self.host.tail.copy(),
             waits=self.waits.target >= 0,
             duration=duration,
+            extra=device.extra.copy(),
             present=np.ones(len(device), bool),
             follows=np.ones(len(device.depends), bool),
             transfer=transfer,

@@ -21,6 +21,7 @@ from rules.replay.overlay import Overlay
 from rules.replay.program import NoOrder, Program, Run
 from rules.replay.recorder import RecorderTime, recorder_time
 from rules.replay.spans import Span, spans_of
+from rules.replay.turns import Turns, turns_of
 from rules.replay.waits import Waits, waits_of
 
 WITHOUT_TIMES = "the GPU's activities were recorded without times"
@@ -93,14 +94,24 @@ class Replay:
 
     @cached_property
     def typical(self) -> Overlay:
-        """As recorded, but for steps, and operators on the CPU, that were slow by chance; mostly nothing was."""
+        """As recorded, but for what was slow by chance: steps, operators on the CPU, a GPU that others used as well.
+
+        Mostly nothing was.
+        """
         gap, cost = by_chance(self.analysis, self.host, self.recorded.cost)
-        if not (gap.any() or cost.any()):
+        if not (gap.any() or cost.any() or self.others.total_ns):
             return self.recorded
         overlay = self.recorded.copy()
+        overlay.extra -= self.others.waits
+        overlay.duration -= self.others.inside
         overlay.gap -= gap
         overlay.cost -= cost
         return overlay
+
+    @cached_property
+    def others(self) -> Turns:
+        """When other programs had the GPU."""
+        return turns_of(self.analysis.trace, self.device)
 
     @cached_property
     def usual(self) -> Overlay:
@@ -132,7 +143,8 @@ class Replay:
         for number, span in enumerate(program.spans):
             mine = program.device.span == number
             end = max(span.end, int(program.device.end[mine].max()) if mine.any() else span.end)
-            unexplained = float(np.maximum(program.device.extra[mine] - UNEXPLAINED_NS, 0.0).sum())
+            held = (program.device.extra - self.others.waits)[mine]
+            unexplained = float(np.maximum(held - UNEXPLAINED_NS, 0.0).sum())
             missed = abs(float(self._as_recorded.first_end[number]) - end) + unexplained
             found = max(found, missed / max(end - span.start, 1))
         return found

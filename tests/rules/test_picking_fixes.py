@@ -59,6 +59,33 @@ def test_rows_are_not_sorted_for_a_part_of_them(changed: dict[str, float], found
     assert ("pick-without-sorting" in promised(searched(**changed))) is found  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("numbers", "behind", "reads", "found"),
+    [
+        ("fill_reverse_indices_kernel", "void eq", 60.0, True),
+        ("fill_index_and_segment_kernel", "void eq", 60.0, True),
+        ("fill_reverse_indices_kernel", "void eq", 70.0, False),
+        ("elementwise_kernel_with_index", "void eq", 60.0, False),
+        ("fill_reverse_indices_kernel", f"{SORT}0", 60.0, False),
+    ],
+)
+def test_without_operators_kernels_say_what_sorts_rows(
+    numbers: str, behind: str, reads: float, found: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.operation(20, 3020, "sm90_gemm_64x64_tn", 5)
+        trace.operation(3020, 3030, f"void at::native::{numbers}", 22)
+        at = 3030.0
+        for place in range(96):
+            trace.operation(at, at + 40 / 3, f"{SORT}{place % 3}", 32 + place * 10)
+            at += 40 / 3
+        trace.operation(at, at + reads, behind, 1_000)
+        trace.operation(at + reads, at + reads + 100, "void reads_everything", 1_010)
+        trace.call(1_020, at + reads + 105, "cudaDeviceSynchronize")
+
+    assert ("pick-without-sorting" in promised(plan_of_body(body, length=4_500 + reads))) is found
+
+
 def test_a_tenth_of_sorting_stays() -> None:
     told = next(each for each in searched().promises if each.proposal.fix == "pick-without-sorting")
     assert told.expected == pytest.approx(4_330 / (3_050 + 128), rel=0.03)

@@ -9,6 +9,7 @@ import numpy as np
 from parsers.model import BOOL, I64, Attribute, EventKind
 from parsers.model.arrays import distinct_values
 from parsers.model.events import of_kinds
+from parsers.model.late import regex
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
@@ -39,6 +40,7 @@ FEW_READ = 0.05  # of the time of the sort: one that reads all of its result tak
 LEFT_OF_SORTING = 0.1  # of sorting: what picking a few values takes
 _SORTS = frozenset({"aten::sort", "aten::argsort", "aten::msort"})
 _PARTS = frozenset({"aten::slice", "aten::narrow", "aten::select"})
+_NUMBERS_ROWS = regex(r"fill_(reverse_indices|index_and_segment)_kernel")
 
 
 @fix
@@ -47,8 +49,8 @@ class PickWithoutSorting:
     explanation = """
 When it applies
     The program takes a part of what aten::sort or aten::argsort gave it at once, and the next operation on the GPU
-    takes at most a twentieth of the sort, so that it cannot read all of it. Sorting takes at least 5 % of the GPU's
-    time.
+    takes at most a twentieth of the sort, so that it cannot read all of it. Without operators, the kernels say what
+    sorts long rows. Sorting takes at least 5 % of the GPU's time.
 
 What is changed in the replay
     A tenth of the sort's launches and of its time on the GPU remains.
@@ -77,6 +79,8 @@ What makes it more or less
 def _for_a_part(analysis: Analysis, replay: Replay) -> BOOL:
     """The calls inside of sorts of whose result a part is taken at once, and little is read next."""
     trace, table, host, device = analysis.trace, analysis.trace.events, replay.host, replay.device
+    if EventKind.CPU_OP not in trace.kinds:
+        return _for_little(analysis, replay)
     found = np.zeros(len(host), bool)
     operator = surroundings_of(analysis).whole_operator
     sorting = operator >= 0
@@ -97,6 +101,24 @@ def _for_a_part(analysis: Analysis, replay: Replay) -> BOOL:
         behind = np.searchsorted(launches, last, side="right")
         reads = np.append(on_gpu[launches], 0.0)[behind]
         found[calls] = (taken & (reads <= FEW_READ * np.bincount(which, on_gpu[calls])))[which]
+    return found
+
+
+def _for_little(analysis: Analysis, replay: Replay) -> BOOL:
+    """The same by kernels alone: PyTorch numbers the elements of long rows first, and then sorts these."""
+    trace, host, device = analysis.trace, replay.host, replay.device
+    found = np.zeros(len(host), bool)
+    numbers = named(trace, device.event, _NUMBERS_ROWS.search)
+    if not numbers.any():
+        return found
+    kinds = trace.events.kind[device.event]
+    sorts = numbers | of_kinds(kinds, EventKind.MEMCPY, EventKind.MEMSET)
+    sorts |= analysis.family_of_string[trace.events.name[device.event]] == Family.SORT
+    stretch = np.cumsum(numbers | ~sorts | np.append(False, np.diff(device.stream) != 0)) - 1
+    first = np.flatnonzero(np.append(True, np.diff(stretch) != 0))
+    reads = np.append(device.duration[first[1:]], 0.0)
+    little = numbers[first] & (reads <= FEW_READ * np.bincount(stretch, device.duration))
+    found[device.launch[little[stretch]]] = True
     return found
 
 
