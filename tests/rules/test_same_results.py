@@ -227,3 +227,47 @@ def test_every_second_one_goes_at_most_and_none_at_least() -> None:
     assert plan.replay.gain([made.low]) == pytest.approx(1.0)
     whole = 400 + 8 * 84 + 4 * 2
     assert plan.replay.gain([made.expected]) == pytest.approx(whole / (whole - 3 * 84), rel=0.05)
+
+
+_VECTORS = "void at::native::vectorized_elementwise_kernel<4, at::native::"
+_KERNELS = {
+    "aten::mul": f"{_VECTORS}BinaryFunctor<float, float, float, at::native::binary_internal::MulFunctor<float>>>",
+    "aten::add": f"{_VECTORS}CUDAFunctor_add<float>, std::array<char *, 3>>",
+    "aten::add_": f"{_VECTORS}CUDAFunctor_add<float>, std::array<char *, 3>>",
+    "aten::matmul": PRODUCT,
+    "aten::_softmax_backward_data": "cunn_SoftMaxBackward",
+}
+
+
+def is_twice_by_kernels(called: Sequence[Called]) -> bool:
+    """The same where kernels alone were recorded, with their launches."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        at, on_gpu = 10.0, 30.0
+        for each in [Called("aten::mm", ([8, 8],), 200, PRODUCT), *called]:
+            kernel = _KERNELS.get(each.name, f"void {each.name}_kernel<4>")
+            on_gpu = max(on_gpu, at + 6) + each.us
+            size = each.shapes[0][0]
+            trace.operation(on_gpu - each.us, on_gpu, kernel, at, grid=size, block=128)
+            at += 12
+        trace.call(at, max(on_gpu, at) + 5, "cudaDeviceSynchronize")
+
+    program = Program(called)
+    replay = plan_of_body(body, length=program.length_us).replay
+    return bool(list(EvaluateOnce().proposals(replay.analysis, replay)))
+
+
+@pytest.mark.parametrize(
+    ("called", "found"),
+    [
+        (HALF_STEPS, True),
+        ([*KICK, *MOVED] * 8, False),
+        (KICK * 8, False),
+        ([*KICK, *KICK, Called("aten::randn_like", (STATE,), 1), *MOVED] * 4, False),
+        ([*KICK, *MOVED, *[replace(each, shapes=(DATA,)) for each in KICK]] * 4, False),
+        ([*HALF_STEPS, Called("aten::_softmax_backward_data", (STATE,), 30)], False),
+    ],
+    ids=["kick, drift, kick", "moved after each", "a descent", "noise is added", "other sizes", "a training"],
+)
+def test_gradients_taken_twice_are_told_by_kernels_alone(called: Sequence[Called], found: bool) -> None:
+    assert is_twice_by_kernels(called) is found

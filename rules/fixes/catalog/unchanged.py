@@ -19,7 +19,7 @@ from rules.fixes.backward import autograd_functions
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix
 from rules.fixes.changes import of_nodes, per_step, share_of, unchanged, without_calls
 from rules.fixes.forms.converted_weights import converts_weights
-from rules.fixes.forms.written import called_in_order, costly_calls
+from rules.fixes.forms.written import Work, called_in_order, costly_calls, work_in_order
 from rules.kernels.recorded_shapes import Shape, inputs_of_event, tensors_in
 from rules.losses.cpu_work import MIN_STEPS
 from rules.remedies.remedy import pytorch_remedy, remedy
@@ -202,36 +202,27 @@ def evaluated_twice(analysis: Analysis, replay: Replay) -> I64:
     The same operators with the same shapes run again and again, and something is added to at the end of each; behind
     every second one a multiple of one tensor is added to another besides. What is evaluated depends on the latter.
     """
-    trace, found = analysis.trace, [np.empty(0, np.int64)]
-    if Attribute.INPUT_DIMS not in trace.attributes or (autograd_functions(analysis) >= 0).any():
+    found = [np.empty(0, np.int64)]
+    told = EventKind.CPU_OP in analysis.trace.kinds
+    if (autograd_functions(analysis) >= 0).any() if told else is_training(analysis):
         return found[0]
-    took = np.bincount(
-        called_operators(analysis)[replay.device.launch] + 1,
-        replay.device.duration,
-        minlength=len(trace.events) + 1,
-    )
-    for called in called_in_order(analysis):
-        dims = trace.attribute(Attribute.INPUT_DIMS, called, -1)
-        _, key = np.unique(
-            trace.events.name[called].astype(np.int64) * (len(trace.strings) + 1) + dims, return_inverse=True
-        )
-        products = named(trace, called, _PRODUCT.match)
-        if not products.any():
-            continue
-        costs = np.bincount(key, took[called + 1] * products)
-        places = np.flatnonzero(key == int(costs.argmax()))
-        found += [called[begin:end] for begin, end in _second_ones(trace, called, key.reshape(-1), places)]
+    for work in work_in_order(analysis, replay):
+        products = np.array([_PRODUCT.match(each) is not None for each in work.operators], bool)
+        if products.any():
+            costs = np.bincount(work.kind, work.ns * products)
+            places = np.flatnonzero(work.kind == int(costs.argmax()))
+            found += [work.events[begin:end] for begin, end in _second_ones(work, places)]
     return np.concatenate(found)
 
 
-def _second_ones(trace: Trace, called: I64, key: I64, places: I64) -> list[tuple[int, int]]:
+def _second_ones(work: Work, places: I64) -> list[tuple[int, int]]:
     """Where evaluations begin and end that follow one without a move."""
     found: list[tuple[int, int]] = []
     run: list[tuple[int, int]] = []
     at = 0
     while at + 2 < len(places):
         one, two, three = places[at : at + 3].tolist()
-        if _moves_behind(trace, called, key, one, two, three):
+        if _moves_behind(work, one, two, three):
             run.append((two, three))
             at += 2
             continue
@@ -240,9 +231,9 @@ def _second_ones(trace: Trace, called: I64, key: I64, places: I64) -> list[tuple
     return found + (run if len(run) >= MIN_PAIRS else [])
 
 
-def _moves_behind(trace: Trace, called: I64, key: I64, one: int, two: int, three: int) -> bool:
+def _moves_behind(work: Work, one: int, two: int, three: int) -> bool:
     """Whether what follows the second place is what follows the first one, and a move behind its last addition."""
-    short, long = key[one:two], key[two:three]
+    short, long = work.kind[one:two], work.kind[two:three]
     more = len(long) - len(short)
     if not 0 < more <= max(map(len, _MOVES)):
         return False
@@ -251,7 +242,7 @@ def _moves_behind(trace: Trace, called: I64, key: I64, one: int, two: int, three
     if rest and (short[same:] != long[len(long) - rest :]).any():
         return False
     # the move may look like what comes before it: then it is the last one of these
-    names = [trace.name(int(each)) for each in called[two + same - 1 : two + same + more]]
+    names = work.operators[two + same - 1 : two + same + more]
     return names[0] in _ADDS and tuple(names[1:]) in _MOVES
 
 
@@ -319,7 +310,8 @@ class EvaluateOnce:
 When it applies
     Nothing is trained, and the same operators, with a product among them, run again and again, with an addition at the
     end of each. Behind every second one, and only there, a multiple of one tensor is added to another, as an integrator
-    moves a place by a speed. The second ones take at least 5 % of the GPU's time. Shapes must be recorded.
+    moves a place by a speed. The second ones take at least 5 % of the GPU's time. Shapes must be recorded, or kernels
+    alone.
 
 What is changed in the replay
     Every second one is gone.

@@ -1,4 +1,4 @@
-"""The operators that a program calls, thread by thread in order, and the calls that they make."""
+"""What a program does in order: operators of each thread, or kernels in their place, and the calls that they make."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from parsers.model import BOOL, F64, I64
-from parsers.model.arrays import distinct_values
+from parsers.model import BOOL, F64, I64, Attribute, EventKind, Trace
+from parsers.model.arrays import distinct_values, rows_by
+from parsers.model.late import dataclass
+from parsers.model.names.kernels import kernel_name
 from rules.analysis.analysis import Analysis
+from rules.analysis.names.families import Family, classify
 from rules.fixes.base import MIN_GPU_SHARE
 from rules.fixes.changes import MIN_NS, share_of
 from rules.replay.origins import called_operators
 from rules.replay.replay import Replay
+
+_OF_FAMILIES = {Family.GEMM: "aten::mm", Family.CONVOLUTION: "aten::conv2d"}
 
 
 def called_in_order(analysis: Analysis) -> Iterator[I64]:
@@ -20,6 +25,52 @@ def called_in_order(analysis: Analysis) -> Iterator[I64]:
     found = called_operators(analysis)
     for activity, _ in analysis.threads.by_thread(distinct_values(found[found >= 0])):
         yield activity.whole_operators
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Work:
+    """What a thread has done in order: operators that lie inside no other; without operators, a stream's kernels.
+
+    ``kind`` is the same for the same operator on tensors of the same sizes, as a kernel's launch says, too. ``ns`` is
+    how long the GPU works for each, with gradients.
+    """
+
+    events: I64
+    kind: I64
+    ns: F64
+    operators: list[str]  # "aten::add", by the name of a kernel that does what such an operator does
+
+
+def work_in_order(analysis: Analysis, replay: Replay) -> Iterator[Work]:
+    """The work of each thread or stream; none where operators were recorded without their shapes."""
+    trace, device = analysis.trace, replay.device
+    if Attribute.INPUT_DIMS in trace.attributes:
+        operator = called_operators(analysis)[device.launch] + 1
+        took: F64 = np.bincount(operator, device.duration, minlength=len(trace.events) + 1).astype(np.float64)
+        for called in called_in_order(analysis):
+            kind = _numbered(trace, called, trace.attribute(Attribute.INPUT_DIMS, called, -1))
+            yield Work(called, kind, took[called + 1], [trace.name(each) for each in called.tolist()])
+    elif EventKind.CPU_OP not in trace.kinds:
+        as_operator: dict[int, str] = {}
+        for _, mine in rows_by(device.stream):
+            mine = mine[trace.events.kind[device.event[mine]] == EventKind.KERNEL]
+            kernels = device.event[mine]
+            names = trace.events.name[kernels].tolist()
+            for each in set(names) - set(as_operator):
+                as_operator[each] = _as_operator(trace.strings[each])
+            launch = (trace.attribute(each, kernels) for each in (Attribute.GRID, Attribute.BLOCK))
+            kind = _numbered(trace, kernels, *launch)
+            yield Work(kernels, kind, device.duration[mine], [as_operator[each] for each in names])
+
+
+def _numbered(trace: Trace, events: I64, *sizes: I64) -> I64:
+    what = np.stack((trace.events.name[events], *sizes))
+    return np.unique(what, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def _as_operator(kernel: str) -> str:
+    family = classify(kernel).family
+    return _OF_FAMILIES.get(family) or f"aten::{kernel_name(kernel).partition(' ')[0].lower()}"
 
 
 def calls_of(analysis: Analysis, operators: I64) -> BOOL:
@@ -55,5 +106,6 @@ def costly_calls(analysis: Analysis, replay: Replay, operators: I64) -> tuple[BO
     It is 0 where that is too little for a fix.
     """
     nodes, device = calls_of(analysis, operators), replay.device
+    nodes[device.launch[np.isin(device.event, operators)]] = True  # kernels in their place
     share = share_of(replay, nodes[device.launch])
     return nodes, share if share >= MIN_GPU_SHARE else 0.0
