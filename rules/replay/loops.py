@@ -11,14 +11,17 @@ from parsers.model.late import dataclass, regex
 from parsers.model.names.calls import Call
 from parsers.model.names.per_name import numbers_of
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.rounds import rounds_in
+from rules.analysis.arithmetic.rounds import rounds_in, uneven_rounds
 from rules.analysis.names.families import Family
 from rules.replay.replay import replay_of
 
 MIN_TIMES = 8  # fewer in a row are layers of a small model, or chance
 MIN_TIMES_OF_SHORT = 3
 MAX_BODY_LENGTH = 160  # calls
+ALIKE = 0.8  # of what an uneven round and a usual one do: the others do a little more, or less
 PRODUCT, BRANCH = -100, -101
+_UNEVEN = -2_000_000  # and less: their kinds are those of no other loops
+_GENERATED = regex(r"triton_\w+_fused_\w*\d$")  # its number tells it from the others of its graph
 _SIZES = regex(r"\d+")
 _WAYS = regex(r"(vectorized|unrolled|index|legacy)?_?elementwise_kernel(_with_index)?(<((\(int\))?\d+, )?)?")
 _HOW_IT_READS = ", std::array<char"  # behind what it computes
@@ -64,13 +67,7 @@ def short_loops_of(analysis: Analysis) -> tuple[Loop, ...]:
 
 
 def _repeated(analysis: Analysis, least: int) -> list[Loop]:
-    replay = replay_of(analysis)
-    if replay.program is None:
-        return []
-    host = replay.host
-    kept = np.flatnonzero(host.call != Call.MEMSET)
-    token, thread, step = kinds_of_calls(analysis)[kept], host.thread[kept], host.step[kept]
-    apart = np.cumsum(np.append(True, (np.diff(thread) != 0) | (np.diff(step) != 0)) if len(kept) else [])
+    kept, token, apart = _calls(analysis)
     found = []
     kinds: dict[tuple[int, ...], int] = {}
     for each in rounds_in(token, apart, least, MAX_BODY_LENGTH):
@@ -83,6 +80,45 @@ def _repeated(analysis: Analysis, least: int) -> list[Loop]:
 
 
 @derived
+def uneven_loops_of(analysis: Analysis) -> tuple[Loop, ...]:
+    """Loops whose rounds differ a little, as where some pictures are flipped, the longest first; they do not overlap.
+
+    A round begins with a call that goes on in the same way in all of them. Their ``body`` is that of the first.
+    """
+    kept, token, apart = _calls(analysis)
+    known, count = np.unique(token, return_counts=True)
+    candidates = [
+        starts
+        for kind in known[count > MIN_TIMES].tolist()
+        for starts in uneven_rounds(
+            token, apart, token == kind, MIN_TIMES, MAX_BODY_LENGTH, in_pairs=False, alike=ALIKE
+        )
+        if len(set(np.diff(starts[:-1]).tolist())) > 1
+    ]
+    free = np.ones(len(token), bool)
+    found = []
+    for starts in sorted(candidates, key=lambda each: int(each[0] - each[-1])):
+        first, last = int(starts[0]), int(starts[-1])
+        if free[first:last].all():
+            free[first:last] = False
+            begin, second = kept[starts[:2]].tolist()
+            kind = _UNEVEN - int(token[first])
+            found.append(Loop(begin, int(kept[last - 1]) + 1, second - begin, len(starts) - 1, kind))
+    return tuple(found)
+
+
+def _calls(analysis: Analysis) -> tuple[I64, I64, I64]:
+    """The host nodes but those that set memory, the kind of each, and which stretch of one step and thread it is in."""
+    replay = replay_of(analysis)
+    if replay.program is None:
+        return (np.empty(0, np.int64),) * 3
+    host = replay.host
+    kept = np.flatnonzero(host.call != Call.MEMSET)
+    edges = (np.diff(host.thread[kept]) != 0) | (np.diff(host.step[kept]) != 0)
+    return kept, kinds_of_calls(analysis)[kept], np.cumsum(np.append(True, edges)[: len(kept)])
+
+
+@derived
 def kinds_of_calls(analysis: Analysis) -> I64:
     """A number for each host node of the replay: the same for calls of which one may stand for the other."""
     replay = replay_of(analysis)
@@ -90,6 +126,8 @@ def kinds_of_calls(analysis: Analysis) -> I64:
     kinds: dict[str, int] = {}
 
     def number(name: str) -> int:
+        if _GENERATED.match(name):
+            return kinds.setdefault(name, len(kinds))
         plain = _SIZES.sub("", _WAYS.sub("elementwise<", name).partition(_HOW_IT_READS)[0])
         return kinds.setdefault(plain, len(kinds))
 

@@ -1,4 +1,4 @@
-"""Loops whose rounds read several values back: over items where they also compute much, else read-backs alone."""
+"""Loops whose rounds read values back, and loops whose rounds are not all alike."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ LAUNCH_US, READ_US = 8, 40
 
 @pytest.mark.parametrize(
     ("values", "computing", "over_items"),
-    [(4, 4, True), (4, 3, False), (1, 1, True), (2, 1, False)],
-    ids=["computes each", "looks at one", "computes one", "looks at the other"],
+    [(4, 1, True), (4, 0, False), (1, 1, True), (1, 0, False)],
+    ids=["computes once", "only reads", "computes one", "only reads one"],
 )
 def test_rounds_that_compute_what_they_read_are_items(values: int, computing: int, over_items: bool) -> None:
     """As where targets are assigned box by box: cells are read as numbers, and written at these places."""
     length = values * READ_US + computing * LAUNCH_US + 10
 
     def body(trace: TinyTrace, _: int) -> None:
+        trace.kernels(2, 1, 2, 4)
         for number in range(ROUNDS):
             at = 10.0 + number * length
             for kernel in range(computing):
@@ -93,3 +94,36 @@ def test_rounds_that_a_value_sends_one_way_or_the_other_are_the_same(
             trace.operation(at + 46, at + 48, usual if number * number % 7 < 3 else other, at + 40)
 
     assert ("join-loop" in promised(plan_of_body(body, length=20 + ROUNDS * 60))) is over_items
+
+
+@pytest.mark.parametrize(
+    ("alike", "layer", "over_items"),
+    [(8, "void elementwise_0", True), (7, "void elementwise_0", False), (8, "void batch_norm_0", False)],
+    ids=["four fifths", "less", "layers"],
+)
+def test_rounds_of_which_some_do_a_little_more_are_items(alike: int, layer: str, over_items: bool) -> None:
+    """As where some pictures are flipped, and others turned, one by one."""
+    length = 12 * LAUNCH_US
+
+    def body(trace: TinyTrace, _: int) -> None:
+        for number in range(ROUNDS):
+            names = [layer, *(f"void elementwise<Step{chr(65 + each)}>" for each in range(alike - 1))]
+            # in no order that comes again
+            names += ["void flip", "void turn"] if number * number % 7 < 3 else []
+            for place, name in enumerate(names):
+                at = 10.0 + number * length + place * LAUNCH_US
+                trace.operation(at + 6, at + 7, name, at)
+
+    assert ("join-loop" in promised(plan_of_body(body, length=20 + ROUNDS * length))) is over_items
+
+
+@pytest.mark.parametrize(
+    ("name", "over_items"), [("triton_poi_fused_roll_{}", False), ("void scaled_{}", True)]
+)
+def test_kernels_that_a_compiler_numbers_differ(name: str, over_items: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for number in range(ROUNDS):
+            at = 10.0 + number * 30
+            trace.operation(at + 6, at + 8, name.format(number), at)
+
+    assert ("join-loop" in promised(plan_of_body(body, length=20 + ROUNDS * 30))) is over_items

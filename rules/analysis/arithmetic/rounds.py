@@ -50,11 +50,21 @@ def rounds_in(token: I64, apart: I64, least: int, longest_body: int) -> Iterator
 MIN_PAIR = 2  # rows that one of the rounds picks in a row: a step through time picks one
 
 
-def uneven_rounds(name: I64, apart: I64, picks: BOOL, least: int, longest: int) -> Iterator[I64]:
+def uneven_rounds(
+    name: I64,
+    apart: I64,
+    picks: BOOL,
+    least: int,
+    longest: int,
+    *,
+    in_pairs: bool = True,
+    alike: float = MAJORITY,
+) -> Iterator[I64]:
     """Where ``least`` or more rounds follow one another that begin with a pick: where each begins, and the last ends.
 
     A round lies within one value of ``apart``, has at most ``longest`` numbers, and goes on behind its picks as the
-    others do; at least half of what it and a usual one hold is the same.
+    others do; at least half of what it and a usual one hold is the same (``alike``). Unless stated, some round picks
+    several in a row.
     """
     begins = np.flatnonzero(picks & ~np.append(False, picks[:-1]))
     others = np.flatnonzero(~picks)
@@ -63,21 +73,21 @@ def uneven_rounds(name: I64, apart: I64, picks: BOOL, least: int, longest: int) 
     )
     if len(begins) < least:
         return
-    alike = (np.diff(name[following]) == 0) & (np.diff(apart[begins]) == 0) & (np.diff(begins) <= longest)
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], alike, [False])).astype(np.int8)))
+    goes_on = (np.diff(name[following]) == 0) & (np.diff(apart[begins]) == 0) & (np.diff(begins) <= longest)
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], goes_on, [False])).astype(np.int8)))
     for first, last in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
         rounds = begins[first : last + 1]
         rounds = np.append(rounds, min(int(rounds[-1] + np.diff(rounds).min()), len(name)))
         pairs = (following - begins)[first : last + 1] >= MIN_PAIR
-        if len(rounds) > least and pairs.any() and _hold_the_same(name, rounds):
+        if len(rounds) > least and (pairs.any() or not in_pairs) and _hold_the_same(name, rounds, alike):
             yield rounds
 
 
-def _hold_the_same(name: I64, rounds: I64) -> bool:
+def _hold_the_same(name: I64, rounds: I64, alike: float) -> bool:
     known, kind = np.unique(name[rounds[0] : rounds[-1]], return_inverse=True)
     number = np.repeat(np.arange(len(rounds) - 1), np.diff(rounds))
     counts = np.bincount(number * len(known) + kind.reshape(-1), minlength=(len(rounds) - 1) * len(known))
     counts = counts.reshape(-1, len(known))
     usual = median_of(counts, axis=0)
     same = np.minimum(counts, usual).sum(axis=1)
-    return bool((same >= MAJORITY * np.maximum(counts.sum(axis=1), usual.sum())).all())
+    return bool((same >= alike * np.maximum(counts.sum(axis=1), usual.sum())).all())

@@ -19,7 +19,7 @@ from rules.fixes.changes import copies, counts_rows, of_nodes, optimizer_calls
 from rules.fixes.loops.branching import branching_loops
 from rules.fixes.loops.independent_rounds import independent_rounds, networks, picks_rows
 from rules.fixes.loops.items import carry_a_state
-from rules.replay.loops import Loop, loops_of, short_loops_of
+from rules.replay.loops import Loop, loops_of, short_loops_of, uneven_loops_of
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 
@@ -62,7 +62,6 @@ def picks_what_was_found(replay: Replay, loops: Sequence[Loop]) -> list[bool]:
     return found
 
 
-MIN_BODY_LENGTH = 3  # calls for each wait, copying and computing with it: a loop of fewer only reads back
 NEAR = 4  # calls between a loop and the one that reads its results back
 MOSTLY_SILENT = 0.3  # of the time between calls: such a loop is work on the CPU
 LONG_PAUSE = 3.0  # times the usual time before the same call of a round
@@ -114,7 +113,12 @@ def _independent(analysis: Analysis, replay: Replay) -> dict[bool, tuple[Loop, .
         if operator[loop.first] >= 0 and operator[loop.first] == operator[loop.last - 1]:
             continue
         is_model = of_model[body].any() and loop.times not in of_items
-        if carries or is_model or optimizer[body].any() or _only_copies(replay, loop):
+        if (
+            carries
+            or is_model
+            or optimizer[body].any()
+            or _only_copies(replay, loop, CopyKind.D2H, CopyKind.H2D)
+        ):
             continue
         pauses = around.silent_ns[loop.first + 1 : loop.last].sum()
         works = bool(pauses > MOSTLY_SILENT * host.gap[loop.first + 1 : loop.last].sum())
@@ -122,12 +126,20 @@ def _independent(analysis: Analysis, replay: Replay) -> dict[bool, tuple[Loop, .
             found[works].append(loop)
         elif not works:
             found[works] += _groups(replay, loop)
-    return {works: _without_a_state(analysis, replay, each) for works, each in found.items()}
+    other = of_model | products | optimizer | (autograd_functions(analysis) >= 0)
+    uneven = [each for each in uneven_loops_of(analysis) if not other[each.first : each.last].any()]
+    uneven = [each for each in uneven if not any(_is_inside(each, loops) for loops in found.values())]
+    uneven = _without_a_state(analysis, replay, uneven)
+    found = {
+        works: [each for each in loops if not _is_inside(each, uneven)] for works, loops in found.items()
+    }
+    found[False] += uneven
+    return {works: tuple(_without_a_state(analysis, replay, each)) for works, each in found.items()}
 
 
-def _without_a_state(analysis: Analysis, replay: Replay, loops: Sequence[Loop]) -> tuple[Loop, ...]:
+def _without_a_state(analysis: Analysis, replay: Replay, loops: Sequence[Loop]) -> list[Loop]:
     carried = carry_a_state(analysis, replay, loops)
-    return tuple(loop for loop, carries in zip(loops, carried, strict=True) if not carries)
+    return [loop for loop, carries in zip(loops, carried, strict=True) if not carries]
 
 
 def _is_inside(loop: Loop, others: Sequence[Loop]) -> bool:
@@ -243,26 +255,16 @@ def reading_their_results(analysis: Analysis, replay: Replay, loops: Sequence[Lo
     for each in loops_of(analysis):
         place = int(np.searchsorted(last, each.first, side="right")) - 1
         behind = place >= 0 and each.first - last[place] <= NEAR and abs(each.times - times[place]) <= 1
-        if behind and _only_reads_back(replay, each):
+        if behind and _only_copies(replay, each, CopyKind.D2H):
             found.append(each)
     return found
 
 
-def _only_reads_back(replay: Replay, loop: Loop) -> bool:
-    body = slice(loop.first, loop.first + loop.body)
-    waits = (replay.waits.target[body] >= 0) & (replay.host.call[body] == Call.SYNCHRONIZE)
-    sent = copies(replay, CopyKind.H2D)[replay.waits.target[body]]  # a pageable copy waits, but reads nothing
-    values = np.count_nonzero(waits & ~sent)
-    return bool(loop.body < MIN_BODY_LENGTH * values)
-
-
-def _only_copies(replay: Replay, loop: Loop) -> bool:
+def _only_copies(replay: Replay, loop: Loop, *kinds: CopyKind) -> bool:
     """Whether a round does nothing but read values back, or send them: such copies have fixes of their own."""
     body = slice(loop.first, loop.first + loop.body)
-    sends = of_nodes(replay, copies(replay, CopyKind.H2D))[body]
-    return _only_reads_back(replay, loop) or bool(
-        (sends | (replay.host.call[body] == Call.SYNCHRONIZE)).all()
-    )
+    copied = np.logical_or.reduce([of_nodes(replay, copies(replay, kind))[body] for kind in kinds])
+    return bool((copied | (replay.host.call[body] == Call.SYNCHRONIZE)).all())
 
 
 def _groups(replay: Replay, loop: Loop) -> list[Loop]:
