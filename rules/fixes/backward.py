@@ -203,6 +203,7 @@ MIN_NS = 1_000_000.0  # of a step
 MIN_STEPS = 2  # a single one may be the first of its kind
 # "Torch-Compiled Region" also holds what Python does behind a graph that was broken
 _COMPILED = regex(r"## Call CompiledFxGraph|CompiledFunction$|inductor_root")
+_REGION = "Torch-Compiled Region"
 _CONDITION = "aten::is_nonzero"
 _READS = (_CONDITION, "aten::item", "aten::_local_scalar_dense", "aten::equal")
 MIN_BREAKS = 2.0  # in a step: one value that is read at its end breaks nothing
@@ -232,8 +233,10 @@ def graph_breaks(analysis: Analysis) -> BOOL:
     compiled = around.around(_is_compiled)
     if not (compiled >= 0).any():
         return none
-    wanted = _READS if is_training(analysis) else (_CONDITION,)
-    reads = around.inside(wanted.__contains__) & (compiled < 0)
+    reads = around.inside(_READS.__contains__) & (compiled < 0)
+    if not is_training(analysis):
+        inside = around.around(lambda name: name.startswith(_REGION)) >= 0
+        reads &= inside | around.inside(_CONDITION.__eq__)
     forward = (compiled >= 0) & (autograd_functions(analysis) < 0)
     place = np.arange(len(host))
     first = np.flatnonzero(reads & ~np.append(False, reads[:-1]))

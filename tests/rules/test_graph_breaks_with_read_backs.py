@@ -25,10 +25,13 @@ def broken(
     graph: str = GRAPH,
     apart: float = 200.0,
     reads: int = 9,
+    around: str = "",
 ) -> Plan:
     """Compiled graphs of ten kernels, each of the first with a value that is read back behind it."""
 
     def body(trace: TinyTrace, _: int) -> None:
+        if around:
+            trace.op(5, 400 + graphs * (350 + apart + 10 * between), around)
         at = 10.0
         for number in range(graphs):
             trace.region(at, at + 310, graph)
@@ -63,6 +66,8 @@ def told(plan: Plan) -> dict[str, str]:
         ({"between": 4}, False),
         ({"reader": "aten::item"}, True),
         ({"reader": "aten::item", "trains": False}, False),
+        ({"reader": "aten::item", "trains": False, "around": "Torch-Compiled Region: 0/0"}, True),
+        ({"reader": "aten::item", "trains": False, "around": "generate"}, False),
         ({"trains": False}, True),
         ({"graph": "some range"}, False),
     ],
@@ -75,6 +80,8 @@ def told(plan: Plan) -> dict[str, str]:
         "more eager kernels between",
         "a value in training",
         "a value that a loop reads",
+        "a value that compiled code reads",
+        "a value that other code reads",
         "a condition without training",
         "nothing is compiled",
     ],

@@ -276,7 +276,8 @@ class JoinCompiledGraphs:
 When it applies
     At least twice in a step, a compiled graph of torch.compile ends with a value that is read back, and another one
     follows at once: the program looks at a value, so the compiler can't go on. Without training, only conditions on
-    tensors count: a loop that chooses the next token reads values between its graphs, too.
+    tensors count, and values that are read inside of what is compiled: a loop that chooses the next token reads values
+    between its graphs, too.
 
 What is changed in the replay
     The read-backs and their waits are gone, and three quarters of the time between the graphs: half of it at least,
