@@ -93,6 +93,29 @@ def test_what_is_no_start(less: dict[str, float], more: dict[str, float]) -> Non
     assert len(starts(**more)) == 1  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("silent", "made", "ended"),
+    [(1_000, 0, 1_000), (999, 0, 0), (1_000, 5, 1_000), (7_000, 0, 5_000)],
+    ids=["a millisecond", "less", "before the tensor for the seed", "longer than the start"],
+)
+def test_workers_also_end_where_a_pass_is_left_before_its_end(silent: int, made: int, ended: int) -> None:
+    """No fetch waits for them then: nothing is recorded while the loader's iterator is thrown away."""
+    trace = TinyTrace()
+    for at in (0.0, 1_000.0, 2_000.0):
+        trace.region(at, at + 100, FETCH)
+        for number in range(8):
+            trace.op(at + 200 + 50 * number, at + 240 + 50 * number, "aten::mm")
+    at = 2_590.0 + silent
+    if made:
+        trace.op(at, at + made, "aten::empty")
+        at += made + 5
+    trace.op(at, at + 10, "aten::random_")
+    trace.op(at + 12, at + 22, "aten::item")
+    trace.region(at + 5_022, at + 7_000, FETCH)
+    begin, end = worker_starts(Analysis(trace.build()), 0).ends
+    assert int((end - begin).sum()) == 1_000 * ended
+
+
 def test_a_fetch_that_puts_no_batch_together_and_takes_long_ended_the_workers() -> None:
     def ends_of_another_pass(takes: float, *, others_make_tensors: bool) -> int:
         trace = TinyTrace()

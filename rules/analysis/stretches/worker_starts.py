@@ -28,7 +28,8 @@ class WorkerStarts:
     """One start for each row, by time (ns): processes start from ``began`` to ``ended``.
 
     Then the first batch is fetched until ``fetched``, beyond what a fetch usually takes. ``event`` is that fetch.
-    ``ends`` are fetches that found no more data, and waited for the processes to end.
+    In ``ends`` processes end: in fetches that found no more data, or where a pass was left before its end, in the time
+    in which nothing is recorded right before the next start, no longer than that start.
     """
 
     began: I64
@@ -94,14 +95,29 @@ def worker_starts(analysis: Analysis, thread: int) -> WorkerStarts:
     before = np.maximum(fetched - 1, 0)
     between = np.searchsorted(at, table.start[seeds]) - np.searchsorted(at, table.end[fetches[before]])
     ending[before[(fetched > 0) & (between >= 0) & (between <= FEW_BETWEEN)]] = True
+    others = recorded[table.kind[recorded] != EventKind.REGION]
+    left = (fetched > 0) & ~ending[before]
+    left_at = _silence_before(
+        *table.spans(others), table.start[seeds[left]], (table.start[first] - began)[left]
+    )
     ending[fetched] = False
     return WorkerStarts(
         began=began,
         ended=table.start[first],
         fetched=np.maximum(table.end[first] - usual, table.start[first]),
         event=first,
-        ends=table.spans(fetches[ending]),
+        ends=union(*(np.append(*each) for each in zip(table.spans(fetches[ending]), left_at, strict=True))),
     )
+
+
+def _silence_before(start: I64, end: I64, draws: I64, most: I64) -> Intervals:
+    """The last ``most`` ns or less in which nothing is recorded before some draws, and the tensors that they fill."""
+    before = start[np.maximum(np.searchsorted(start, draws) - 1, 0)] if len(start) else draws
+    begins = np.where(draws - before < AT_ONCE_NS, np.minimum(before, draws), draws)
+    ended = np.append(np.iinfo(np.int64).min // 2, np.sort(end))
+    silent = np.minimum(begins - ended[np.searchsorted(ended, begins, side="right") - 1], most)
+    long = silent >= MIN_START_NS
+    return (begins - silent)[long], begins[long]
 
 
 def _ending(fetches: I64, start: I64, end: I64, at: I64) -> BOOL:

@@ -101,7 +101,9 @@ When it applies
     data, for a validation set as well.
 
 What is changed in the replay
-    The time to end the old workers and to start new ones is gone, and half of the time for the first batch.
+    The time to end the old workers and to start new ones is gone, and half of the time for the first batch. Where a
+    pass is left before its end, the workers end while nothing is recorded right before the next start, for no longer
+    than that start.
 
 What makes it more or less
     How much of the time for the first batch is the start of the workers, and how much the batch itself: from none of
