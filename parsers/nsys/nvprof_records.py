@@ -123,9 +123,14 @@ class _Recording:
     def _devices(self, texts: Mapping[int, str]) -> dict[int, int]:
         found = {}
         columns = (
-            "id", "name", "globalMemorySize", "numMultiprocessors", "computeCapabilityMajor",
-            "computeCapabilityMinor", "globalMemoryBandwidth",
-        )  # fmt: skip
+            "id",
+            "name",
+            "globalMemorySize",
+            "numMultiprocessors",
+            "computeCapabilityMajor",
+            "computeCapabilityMinor",
+            "globalMemoryBandwidth",
+        )
         for row in self.tables.database.few(_KIND + "DEVICE", *columns):
             if not all(isinstance(each, int) for each in row):
                 continue

@@ -26,9 +26,16 @@ _SUFFIX = {
     LaneKind.OTHER: "on processors",
 }
 _GPU_COLUMNS = (
-    "id", "name", "cuDevice", "totalMemory", "memoryBandwidth", "smCount", "computeMajor", "computeMinor",
+    "id",
+    "name",
+    "cuDevice",
+    "totalMemory",
+    "memoryBandwidth",
+    "smCount",
+    "computeMajor",
+    "computeMinor",
     "uuid",
-)  # fmt: skip
+)
 
 
 def producer_of(database: Database) -> str:

@@ -225,10 +225,9 @@ def _kept(replay: Replay) -> RoundTrips:
     """
     host, there = replay.host, _bytes(replay, CopyKind.D2H)
     copied = there > 0
-    behind = until_next_work(replay, copied)
-    computed = np.where(
-        behind, surroundings_of(replay.analysis).time_inside(_computes, EventKind.CPU_OP), 0.0
-    )
+    behind, around = until_next_work(replay, copied), surroundings_of(replay.analysis)
+    computed = np.where(behind, around.time_inside(_computes, EventKind.CPU_OP), 0.0)
+    saved = np.maximum(around.silent_ns - around.operators_ns, 0.0)[behind]  # or whatever no operator does
     latest = np.maximum.accumulate(np.where(copied, np.arange(len(copied)), 0))
     latest = np.append(0, latest[:-1])  # before each call
     follows = behind & (computed >= np.maximum(MIN_COMPUTED_NS, there[latest] / MAX_BYTES_PER_NS))
@@ -238,6 +237,7 @@ def _kept(replay: Replay) -> RoundTrips:
         or np.count_nonzero(follows) < MOSTLY * np.count_nonzero(copied)
         or per_step(replay, float(there[used].sum())) < MIN_BYTES
         or per_step(replay, float(computed.sum())) < MIN_WORK_NS
+        or computed.sum() < saved.sum()
     ):
         return RoundTrips.none(replay)
     left = LEFT_ON_GPU * computed

@@ -126,7 +126,14 @@ def _refresh(data: Path) -> list[str]:
                 )
             continue
         try:
-            program_search.answer_of(command, _REFRESH_SECONDS)
+            subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=_REFRESH_SECONDS,
+                check=False,
+            )
         except (OSError, subprocess.TimeoutExpired):
             left.append(f"{command[0]} failed: the file types take effect after the next login.")
     return left

@@ -158,9 +158,20 @@ class Mistaken(msgspec.Struct, tag=True, frozen=True):
 
 
 Message = (
-    Step | Preview | Read | Analysed | Refused | NoRoom | Failed | Held
-    | Asking | Part | Answered | Stopped | Mistaken
-)  # fmt: skip
+    Step
+    | Preview
+    | Read
+    | Analysed
+    | Refused
+    | NoRoom
+    | Failed
+    | Held
+    | Asking
+    | Part
+    | Answered
+    | Stopped
+    | Mistaken
+)
 
 
 def line_of(message: Message | Wanted | Hold | Call | Stop | More) -> bytes:

@@ -15,9 +15,13 @@ from parsers.model.names.collectives import collective_of, is_collective_kernel
 from parsers.model.names.per_name import judged
 
 _INHERITED = (
-    Attribute.COLLECTIVE, Attribute.MESSAGE_BYTES, Attribute.MESSAGE_DTYPE, Attribute.GROUP,
-    Attribute.GROUP_SIZE, Attribute.COLLECTIVE_SEQUENCE,
-)  # fmt: skip
+    Attribute.COLLECTIVE,
+    Attribute.MESSAGE_BYTES,
+    Attribute.MESSAGE_DTYPE,
+    Attribute.GROUP,
+    Attribute.GROUP_SIZE,
+    Attribute.COLLECTIVE_SEQUENCE,
+)
 
 
 def complete_collectives(

@@ -246,9 +246,9 @@ When it applies
     of the same sizes go both ways in each step. Or at least eight copies of at least two sizes go each way in a
     step, as weights do when they are swapped in and out, and gradients when gloo or MPI reduces them on the CPU. Or
     at least 16 copies to the host in a step, of 1 MB together, are each followed by operators that compute on the
-    CPU, for more than 1 ms in all, as averages of weights are that stay there. Or the CPUs of the ranks reduce what
-    was copied to the host, for more than 1 ms of a step with operators that compute on it, and the GPU gets no
-    other work until then.
+    CPU, for more than 1 ms in all and longer than the CPU does anything else, as averages of weights are that stay
+    there. Or the CPUs of the ranks reduce what was copied to the host, for more than 1 ms of a step with operators that
+    compute on it, and the GPU gets no other work until then.
 
 What is changed in the replay
     The copies in both directions, the waits for them and the host work in between are gone; a twentieth of its

@@ -51,12 +51,19 @@ class Ssh:
         with contextlib.suppress(OSError):
             os.unlink(self._socket)  # of a connection that broke
         said = self._folder.path / "said"
-        shared = ("-o", "ControlMaster=yes", "-o", f"ControlPersist={PERSIST_SECONDS}")
-        words = [*self._ssh(), *shared, "-N", "-f", self.host]
+        words = [
+            *self._ssh(),
+            "-o",
+            "ControlMaster=yes",
+            "-o",
+            f"ControlPersist={PERSIST_SECONDS}",
+            "-N",
+            "-f",
+        ]
         with said.open("w+b") as errors:  # the connection outlives the command, and a pipe to it would, too
             try:
                 code = subprocess.run(
-                    words,
+                    [*words, self.host],
                     stdin=subprocess.DEVNULL,
                     stdout=errors,
                     stderr=errors,
@@ -104,7 +111,14 @@ class Ssh:
 
     def _control(self, command: str) -> int:
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            return program_search.answer_of([*self._ssh(), "-O", command, self.host], 10.0).returncode
+            return subprocess.run(
+                [*self._ssh(), "-O", command, self.host],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=10.0,
+                check=False,
+            ).returncode
         return LOST
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
-
 import numpy as np
 import pandas as pd
 
@@ -137,8 +135,16 @@ class MemoryPeaks(Summary):
     )
 
     def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
-        told = attrgetter("peak_allocated", "peak_reserved", "peak_at", "growth.per_step")
-        rows = [(gpu_name(analysis, each.device), *told(each)) for each in memory_of(analysis)]
+        rows = [
+            (
+                gpu_name(analysis, each.device),
+                each.peak_allocated,
+                each.peak_reserved,
+                each.peak_at,
+                each.growth.per_step,
+            )
+            for each in memory_of(analysis)
+        ]
         return pd.DataFrame(rows, columns=[column.name for column in self.columns])
 
 
@@ -166,6 +172,15 @@ class CounterSummary(Summary):
             low, high = np.searchsorted(counter.time, (t0, t1))
             value = counter.value[low:high]
             if len(value):
-                told = float(value.min()), float(value.mean()), float(value.max())
-                rows.append((counter.name, counter.unit, counter.rank, len(value), *told))
+                rows.append(
+                    (
+                        counter.name,
+                        counter.unit,
+                        counter.rank,
+                        len(value),
+                        float(value.min()),
+                        float(value.mean()),
+                        float(value.max()),
+                    )
+                )
         return pd.DataFrame(rows, columns=[column.name for column in self.columns])
