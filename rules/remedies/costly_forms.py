@@ -131,6 +131,18 @@ RUN_FIRST = remedy(
     ),
 )
 
+SPARSE_PRODUCT = remedy(
+    "Adding up the rows of neighbours is a product with a sparse matrix: it reads their rows, and writes none for each "
+    "edge.",
+    "Keep the matrix by rows (CSR). The gradient is a product with its transpose: keep that as well, which for a graph "
+    "whose edges go both ways is the same.",
+    for_pytorch(
+        "In PyTorch Geometric, layers take a SparseTensor in place of edge_index, and fuse both steps."
+    ),
+    code=for_pytorch("""graph = torch.sparse_csr_tensor(first_edge, source, weight, (n, n))    # once
+out = graph @ x                # instead of out.index_add_(0, target, x[source] * weight[:, None])"""),
+)
+
 DRAW_FEW = remedy(
     for_pytorch(
         "torch.randint draws as many as are needed; among so many that one comes twice hardly ever matters."

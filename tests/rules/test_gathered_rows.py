@@ -109,6 +109,67 @@ def test_products_of_nodes_are_gathered_and_added() -> None:
     assert left_us(one, fix) == pytest.approx(200 * (0.5 + 0.5 / 8) + 40 + 1.5 * 40 / 2, rel=0.01)
 
 
+MESSAGES = [
+    Called("aten::index", (NODES, []), 100),
+    Called("aten::mul", (ROWS, [8000, 1]), 100),
+    Called("aten::index_add", (NODES, [], EDGES, ROWS, []), 200),
+]
+SPARSE = "multiply-by-sparse"
+
+
+@pytest.mark.parametrize(
+    ("called", "found"),
+    [
+        (MESSAGES, True),
+        ([MESSAGES[0], MESSAGES[2]], True),
+        (changed(MESSAGES, 0, name="aten::index_select", shapes=(NODES, [], EDGES)), True),
+        (changed(MESSAGES, 2, name="aten::scatter_add_", shapes=(NODES, [], ROWS, ROWS)), True),
+        (changed(MESSAGES, 2, name="aten::index_put_", shapes=(NODES, [EDGES], ROWS, [])), True),
+        (changed(MESSAGES, 0, shapes=([4000, 64], [])), True),
+        (changed(MESSAGES, 0, shapes=([4001, 64], [])), False),
+        (changed(MESSAGES, 0, shapes=([1000, 32], [])), False),
+        (changed(MESSAGES, 1, shapes=(ROWS, ROWS)), False),
+        (changed(MESSAGES, 1, shapes=(ROWS, [64])), True),
+        (changed(MESSAGES, 1, name="aten::relu", shapes=(ROWS,)), False),
+        ([MESSAGES[0], *[IDLE] * 10, *MESSAGES[1:]], True),
+        ([MESSAGES[0], *[IDLE] * 11, *MESSAGES[1:]], False),
+        (MESSAGES[:2], False),
+        (changed(MESSAGES, 2, shapes=([8, 1000, 64], [], EDGES, [8, 1000, 64], [])), False),
+        ([*(replace(each, us=1) for each in MESSAGES[:2]), replace(MESSAGES[2], us=18)], False),
+        ([*(replace(each, us=1) for each in MESSAGES[:2]), replace(MESSAGES[2], us=23)], True),
+    ],
+    ids=[
+        "messages times a weight",
+        "messages as they are",
+        "selected",
+        "scattered",
+        "put and added",
+        "twice as many",
+        "less than twice as many",
+        "another width",
+        "by numbers of another row",
+        "by a number for each column",
+        "no product any more",
+        "gathered before",
+        "gathered long before",
+        "not added up",
+        "not rows of a matrix",
+        "less than a twentieth of the GPU's time",
+        "a twentieth",
+    ],
+)
+def test_messages_along_edges(called: Sequence[Called], found: bool) -> None:
+    assert is_found(called, SPARSE) is found
+
+
+def test_each_gathered_row_is_read_once() -> None:
+    """Of seven passes over the rows one remains, and of five without a weight."""
+    assert left_us(MESSAGES, SPARSE) == pytest.approx(400 / 7, rel=0.01)
+    assert left_us([MESSAGES[0], MESSAGES[2]], SPARSE) == pytest.approx(300 / 5, rel=0.01)
+    assert left_us(MESSAGES, SPARSE, "low") == pytest.approx(400 / 7**0.7, rel=0.01)
+    assert left_us(MESSAGES, SPARSE, "high") == pytest.approx(400 / 7**1.4, rel=0.01)
+
+
 PICTURES = [90, 3, 32, 32]
 CLIPS = [
     Called("aten::index", ([10, 3, 32, 32], []), 20),

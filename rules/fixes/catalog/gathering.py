@@ -17,10 +17,10 @@ from rules.analysis.names.families import Family
 from rules.findings.category import Category
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix
 from rules.fixes.changes import durations_times, of_nodes, share_of, times, together, unchanged, without_calls
-from rules.fixes.forms.gathered_rows import passes_over_gathered, products_of_gathered
+from rules.fixes.forms.gathered_rows import messages_of_gathered, passes_over_gathered, products_of_gathered
 from rules.fixes.forms.written import called_in_order, calls_of, costly_calls, left_of
 from rules.kernels.recorded_shapes import Shape, inputs_of_event, single_tensors_in
-from rules.remedies.costly_forms import ADD_BY_INDEX, DRAW_FEW, MULTIPLY_FIRST, RUN_FIRST
+from rules.remedies.costly_forms import ADD_BY_INDEX, DRAW_FEW, MULTIPLY_FIRST, RUN_FIRST, SPARSE_PRODUCT
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 
@@ -60,6 +60,53 @@ What makes it more or less
             problem="Rows are gathered before they are multiplied",
             remedy=MULTIPLY_FIRST,
             expected=durations_times(*left_of(analysis, replay, found.operators, found.left)),
+        )
+
+
+# what remains, to this power: rows that no cache holds, and weights that are trained; rows that all are in it
+SCATTERED, CACHED = 0.7, 1.4
+
+
+@fix
+class MultiplyBySparse:
+    id = "multiply-by-sparse"
+    explanation = """
+When it applies
+    Rows of a matrix are gathered (aten::index, index_select, embedding), at least twice as many as it has, multiplied
+    by a number each at most, and added up by an index (index_add, scatter_add, scatter_reduce, index_put), as messages
+    along the edges of a graph are. That takes at least 5 % of the GPU's time, with its gradients. Shapes must be
+    recorded.
+
+What is changed in the replay
+    A product with a sparse matrix reads each gathered row once. Of this time, one part remains of as many as rows are
+    read and written: 2 by the gather and by the multiplication, 3 by adding them up.
+
+What makes it more or less
+    How many of the rows a cache holds, and whether the numbers are trained: that part to the power of 0.7 to 1.4.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        found = messages_of_gathered(analysis)
+        _, share = costly_calls(analysis, replay, found.operators)
+        if not share:
+            return
+        expected, low, high = (
+            durations_times(*left_of(analysis, replay, found.operators, found.left**power))
+            for power in (1.0, SCATTERED, CACHED)
+        )
+        yield Proposal(
+            title=(
+                f"Multiply by a sparse matrix: {percent(share)} of the GPU's time gathers {found.rows:,} rows "
+                f"{found.times:.0f} times each and adds them up"
+            ),
+            categories=(Category.MEMORY_BOUND_KERNELS, Category.SLOW_OPERATOR, Category.GPU_BOUND),
+            culprit="rows of neighbours",
+            problem="Rows are gathered and added up one by one",
+            remedy=SPARSE_PRODUCT,
+            expected=expected,
+            low=low,
+            high=high,
+            depends_on="how many of the rows a cache holds",
         )
 
 

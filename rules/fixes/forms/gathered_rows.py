@@ -196,6 +196,54 @@ def _gathered(shapes: _Shapes, place: int, many: int) -> _Gather | None:
     return _Gather(place, *inputs[0])
 
 
+_ADDS = regex(r"aten::(index_add|scatter_add|scatter_reduce|index_put)_?$")
+_SCALES = regex(r"aten::mul_?$")
+# a row is written once more for each of them, and read again; adding reads the sum as well, and writes it
+_PASSES, _PASSES_OF_ADDING = 2, 3
+
+
+def messages_of_gathered(analysis: Analysis) -> GatheredRows:
+    """Rows that are gathered, times a number each at most, and added up where they belong, with what does that.
+
+    That is a product with a sparse matrix, which reads each gathered row once. Shapes must be recorded.
+    """
+    found, rows, most = [], 0, 0.0
+    if Attribute.INPUT_DIMS in analysis.trace.attributes:
+        for called in called_in_order(analysis):
+            shapes = _Shapes(analysis.trace, called)
+            for place in np.flatnonzero(named(analysis.trace, called, _ADDS.match)).tolist():
+                made = _added_up(shapes, place)
+                if made is not None:
+                    gather, places = made
+                    many = max(shapes.inputs(place), key=math.prod)[0]
+                    left = 1.0 / (_PASSES_OF_ADDING + _PASSES * (len(places) - 1))
+                    found.append((called[places], np.full(len(places), left)))
+                    rows, most = max((rows, most), (gather.rows, many / gather.rows))
+    return _joined(found, rows, most)
+
+
+def _added_up(shapes: _Shapes, place: int) -> tuple[_Gather, list[int]] | None:
+    """The gather of rows that are added up here, and the places of all operators on them."""
+    inputs = shapes.inputs(place)
+    added = max(inputs, key=math.prod, default=())
+    if len(added) != 2 or len(inputs[0]) != 2 or inputs[0][1] != added[1]:
+        return None
+    many, width = added
+    places = [place]
+    for at in range(place - 1, max(place - 1 - FAR, -1), -1):
+        name, taken = shapes.name(at), shapes.inputs(at)
+        if name in _GATHERS and (gather := _gathered(shapes, at, many)) is not None:
+            return (gather, [*places, at]) if gather.width == width else None
+        if added not in taken or _VIEWS.match(name):
+            continue
+        if not _SCALES.match(name) or any(math.prod(each) > many for each in taken if each != added):
+            return None
+        if taken.count(added) > 1:
+            return None  # by the numbers of another row
+        places.append(at)
+    return None
+
+
 def passes_over_gathered(analysis: Analysis) -> GatheredRows:
     """What works on each of many gathered rows alone, from the gather on, with a convolution or a product among it.
 
