@@ -164,16 +164,17 @@ class CpuPairDistances(CpuRule):
     category = Category.SLOW_OPERATOR
     explanation = f"""
 What it found
-    Only the CPU was recorded, and two tensors are subtracted so that each row of one meets each row of the other; the
-    differences are squared and summed.
+    Only the CPU was recorded, and two tensors are subtracted or multiplied so that each row of one meets each row of
+    the other; the products, or the squares of the differences, are summed.
 
 Why it costs time
-    The differences are as many times larger than the distances as a point has dimensions, and are written and read
-    several times. A matrix product computes the same without them.
+    What is summed is as many times larger than the result as a point has dimensions, and is written and read several
+    times. A matrix product computes the same without them.
 
 How it decides
     A subtraction whose result has at least {MIN_RATIO} times as many numbers as either side, of points of at least
-    {MIN_DIMENSIONS} dimensions, followed by a square and a sum, or by a norm. The time until the next operator counts,
+    {MIN_DIMENSIONS} dimensions, followed by a square and a sum, or by a norm; such a product, followed by a sum; or
+    cosine_similarity and pairwise_distance of such sides. The time until the next operator counts,
     too, where it is no longer than they are: large tensors are freed in it. So do the gradients, where sequence numbers
     were recorded. One part of as many as a point has dimensions remains. Below {percent(MIN_SHARE)} of the step nothing
     is reported, nor if fewer than {MIN_STEPS} steps were found. Shapes must be recorded.
@@ -196,9 +197,9 @@ When it is wrong
         yield self.lost(
             time,
             lost,
-            "Distances are computed by broadcasting",
+            "All pairs are compared by broadcasting",
             took=took,
-            account=f"All pairs of points of {dimensions:,} dimensions or more are subtracted, squared and summed. "
+            account=f"All pairs of points of {dimensions:,} dimensions or more are compared number by number. "
             f"With the gradients that takes {duration(took / time.steps)} of the "
             f"{duration(time.step_ns / time.steps)} of a step.",
             remedy=DISTANCES_BY_PRODUCT,

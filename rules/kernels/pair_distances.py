@@ -1,4 +1,4 @@
-"""Products with one-hot vectors, which only look rows up, and distances of all pairs by a tensor of all differences."""
+"""Products with one-hot vectors, which only look rows up, and all pairs compared by a tensor of all differences."""
 
 from __future__ import annotations
 
@@ -14,43 +14,54 @@ from rules.kernels.recorded_shapes import Shapes, elements, fitting
 
 MIN_DIMENSIONS = 8  # of a point: the differences of fewer take hardly more room than the distances
 MIN_RATIO = 4  # times as many differences as numbers in the larger of the two
+_WHOLE = frozenset({"aten::cosine_similarity", "aten::pairwise_distance"})  # in one call
+_SUBTRACTS, _MULTIPLIES_PAIRS = "aten::sub", "aten::mul"
 _SQUARES = frozenset({"aten::pow", "aten::square", "aten::mul"})
 _SUMS = frozenset({"aten::sum", "aten::mean"})
 _NORMS = frozenset({"aten::linalg_vector_norm", "aten::norm", "aten::linalg_norm"})
 
 
 class PairDistances(NamedTuple):
-    """The operators that subtract all pairs, square and sum, and of how many dimensions the points are at least."""
+    """The operators that compare all pairs by broadcasting, and of how many dimensions the points are at least."""
 
     operators: I64
     dimensions: int
 
 
 def pair_distances(trace: Trace, operators: I64) -> PairDistances:
-    """Of the outermost operators of one thread, by start. Shapes must be recorded."""
+    """Of the outermost operators of one thread, by start: differences, products or angles. Shapes must be recorded."""
     sizes: list[int] = []
 
-    def all_pairs(subtracted: Shapes, following: Shapes) -> bool:
-        one, other = subtracted[0], subtracted[1]
+    def all_pairs(compared: Shapes, *following: Shapes) -> bool:
+        one, other = compared[0], compared[1]
         between = np.broadcast_shapes(tuple(one), tuple(other))
         larger = max(elements(one), elements(other))
         mine = one[-1] == other[-1] >= MIN_DIMENSIONS and len(between) > 2
-        if not mine or list(between) != following[0] or elements(list(between)) < MIN_RATIO * larger:
+        alike = all(each[0] == list(between) for each in following)
+        if not mine or not alike or elements(list(between)) < MIN_RATIO * larger:
             return False
         sizes.append(one[-1])
         return True
 
-    subtracts = np.flatnonzero(named(trace, operators, "aten::sub".__eq__))
-    subtracts = subtracts[subtracts + 1 < len(operators)]
-    subtracts = subtracts[fitting(trace, operators[subtracts], operators[subtracts + 1], fits=all_pairs)]
-    norms = subtracts[named(trace, operators[subtracts + 1], _NORMS.__contains__)]
-    squares = subtracts[subtracts + 2 < len(operators)]
+    whole = np.flatnonzero(named(trace, operators, _WHOLE.__contains__))
+    whole = whole[fitting(trace, operators[whole], fits=all_pairs)]
+    pairs = np.flatnonzero(named(trace, operators[:-1], {_SUBTRACTS, _MULTIPLIES_PAIRS}.__contains__))
+    products = named(trace, operators[pairs], _MULTIPLIES_PAIRS.__eq__)
+    reduced = np.where(
+        products,
+        named(trace, operators[pairs + 1], _SUMS.__contains__),
+        named(trace, operators[pairs + 1], (_NORMS | _SQUARES).__contains__),
+    )
+    pairs = pairs[reduced]
+    pairs = pairs[fitting(trace, operators[pairs], operators[pairs + 1], fits=all_pairs)]
+    squared = named(trace, operators[pairs + 1], _SQUARES.__contains__)
+    squares = pairs[squared & (pairs + 2 < len(operators))]
     squares = squares[
-        named(trace, operators[squares + 1], _SQUARES.__contains__)
-        & named(trace, operators[squares + 2], _SUMS.__contains__)
+        named(trace, operators[squares + 2], _SUMS.__contains__)
         & fitting(trace, operators[squares + 1], operators[squares + 2], fits=_alike)
     ]
-    places = np.concatenate((norms, norms + 1, *(squares + place for place in range(3))))
+    at_once = pairs[~squared]
+    places = np.concatenate((whole, at_once, at_once + 1, *(squares + place for place in range(3))))
     return PairDistances(operators[places], min(sizes, default=MIN_DIMENSIONS))
 
 

@@ -81,7 +81,8 @@ x = rows[picked]                                  # instead of table[:, picked].
 DISTANCES_BY_PRODUCT = pytorch_remedy(
     "The square of a difference is the sum of both squares less twice the product: one matrix product "
     "and two short sums, and no tensor of all differences.",
-    "torch.cdist does it in one call, for the 1-norm as well.",
+    "torch.cdist does it in one call, for the 1-norm as well. Products are x @ y.T; angles are that of rows of length "
+    "1: F.normalize(x) @ F.normalize(y).T.",
     code="""squares = x.square().sum(1, keepdim=True) + y.square().sum(1) - 2 * x @ y.T
 # or torch.cdist(x, y), instead of ((x[:, None] - y[None]) ** 2).sum(-1)""",
 )

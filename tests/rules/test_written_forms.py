@@ -85,6 +85,7 @@ def changed(called: Sequence[Called], place: int, **values: Any) -> list[Called]
     return [replace(each, **values) if at == place else each for at, each in enumerate(called)]
 
 
+OTHER = Called("aten::relu", ([64, 64],), 1)
 ALL = [1000, 64, 32]
 DISTANCES = [
     Called("aten::sub", ([1000, 1, 32], [1, 64, 32], []), 60),
@@ -100,6 +101,12 @@ DISTANCES = [
         (changed(DISTANCES, 1, name="aten::square"), True),
         (changed(DISTANCES, 0, shapes=([1000, 1, 32], [64, 32], [])), True),
         ([DISTANCES[0], Called("aten::linalg_vector_norm", (ALL, []), 60)], True),
+        ([Called("aten::cosine_similarity", DISTANCES[0].shapes, 180), OTHER], True),
+        ([Called("aten::pairwise_distance", DISTANCES[0].shapes, 180), OTHER], True),
+        ([Called("aten::cosine_similarity", ([1000, 32], [1000, 32], []), 180), OTHER], False),
+        ([replace(DISTANCES[0], name="aten::mul"), DISTANCES[2]], True),
+        ([replace(DISTANCES[0], name="aten::mul"), *DISTANCES[1:]], False),
+        ([DISTANCES[0], DISTANCES[2]], False),
         (changed(DISTANCES, 1, name="aten::exp"), False),
         ([*DISTANCES[:2], Called("aten::relu", (ALL,), 9), DISTANCES[2]], False),
         (changed(DISTANCES, 0, shapes=([1000, 64, 32], [1, 64, 32], [])), False),
@@ -112,6 +119,12 @@ DISTANCES = [
         "multiplied by itself",
         "a dimension less",
         "a norm",
+        "angles of all pairs",
+        "distances in one call",
+        "angles of rows beside each other",
+        "products",
+        "squares of products",
+        "differences that are only summed",
         "no squares",
         "not summed at once",
         "no pairs: one tensor less its mean",
@@ -296,7 +309,7 @@ def test_scores_that_are_copied_for_the_loss(called: Sequence[Called], found: bo
 @pytest.mark.parametrize(
     ("called", "title"),
     [
-        (DISTANCES, "Distances are computed by broadcasting"),
+        (DISTANCES, "All pairs are compared by broadcasting"),
         (REPEATED, "Keys and values are repeated for shared heads"),
         (SHIFTED, "Spectra are shifted for each transform"),
         (COPIED, "Scores are copied for the loss"),

@@ -243,14 +243,15 @@ class MultiplyForDistances:
     id = "multiply-for-distances"
     explanation = """
 When it applies
-    Two tensors are subtracted so that each row of one meets each row of the other, and the differences, at least four
-    times as many as either has numbers and of at least 8 dimensions, are squared and summed, or their norm is taken.
-    That takes at least 5 % of the GPU's time, with its gradients. Where no shapes were recorded, the blocks of the
-    kernels have to say so, which take at least a quarter of the GPU's time: one reads along strides, and the others
-    square and sum as many numbers right behind it, 8 or more for each result.
+    Two tensors are subtracted or multiplied so that each row of one meets each row of the other. The results, at least
+    four times as many as either has numbers and of at least 8 dimensions, are summed, differences as their squares or
+    by a norm. cosine_similarity and pairwise_distance do so in one call. That takes at least 5 % of the GPU's time,
+    with its gradients. Where no shapes were recorded, the blocks of the kernels have to say so, which take at least a
+    quarter of the GPU's time: one reads along strides, and the others square and sum as many numbers right behind it,
+    8 or more for each result.
 
 What is changed in the replay
-    The differences are never written: of this time, 2 of as many parts as a point has dimensions are left.
+    That tensor is never written: of this time, 2 of as many parts as a point has dimensions are left.
 
 What makes it more or less
     What is added to the product, 1.25 to 4 parts. Without shapes, one of the two may be as large as the differences:
@@ -272,10 +273,10 @@ What makes it more or less
             min(each / dimensions, 1.0) for each in (PASSES, PASSES_AT_MOST, PASSES_AT_LEAST)
         )
         yield Proposal(
-            title=f"Compute distances by a matrix product: differences take {percent(share)} of the GPU's time",
+            title=f"Compare all pairs by a matrix product: broadcasting takes {percent(share)} of the GPU's time",
             categories=(Category.MEMORY_BOUND_KERNELS, Category.SLOW_OPERATOR),
-            culprit="aten::sub",
-            problem="Distances are computed by broadcasting",
+            culprit=analysis.trace.name(int(operators[0])) if known else "aten::sub",
+            problem="All pairs are compared by broadcasting",
             remedy=DISTANCES_BY_PRODUCT,
             expected=durations_times(operations, left),
             low=durations_times(operations, most if known else 1.0),
@@ -291,7 +292,7 @@ def _has_shapes(analysis: Analysis) -> bool:
 
 
 def _differences(analysis: Analysis) -> tuple[I64, int]:
-    """The operators that subtract all pairs, square and sum, and of how many dimensions the points are."""
+    """The operators that compare all pairs, and of how many dimensions the points are."""
     found = [pair_distances(analysis.trace, operators) for operators in called_in_order(analysis)]
     sizes = [each.dimensions for each in found if len(each.operators)]
     operators = np.concatenate([np.empty(0, np.int64), *(each.operators for each in found)])
