@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import pytest
 
 from parsers.model import I64
 from rules.fixes.catalog import joined_batches as random_passes
 from rules.fixes.catalog.joined_batches import MAX_DROPOUTS, MIN_AHEAD
+from rules.fixes.plan import Plan
 from tests.rules.builder import TinyTrace
 from tests.rules.test_fixes import plan_of_body
 
@@ -20,9 +23,16 @@ DROPOUT: Called = ("aten::dropout", [FEATURES, [], []])
 HEAD: list[Called] = [("aten::linear", [FEATURES, [10, 64], [10]]), ("aten::softmax", [SCORES, [], []])]
 BACKBONE = [CONVOLUTION, *LAYER * (MIN_AHEAD - 1)]
 PASS = [*BACKBONE, DROPOUT, *HEAD]
+FIX = "run-once-before-dropout"
 
 
-def gain(
+def gain(each: Sequence[Called] = PASS, **changed: Any) -> float | None:
+    """What running the backbone once gives; None where that is not told."""
+    found = [one.expected for one in planned(each, **changed).promises if one.proposal.fix == FIX]
+    return found[0] if found else None
+
+
+def planned(
     each: Sequence[Called] = PASS,
     *,
     passes: int = 4,
@@ -32,8 +42,8 @@ def gain(
     other_us: float = 50.0,
     shapes: bool = True,
     backward: bool = False,
-) -> float | None:
-    """What running the backbone once gives; its operators take ``us`` on the GPU, those from the dropout on others."""
+) -> Plan:
+    """Steps of such passes; their operators take ``us`` on the GPU, those from the dropout on others."""
     called = [*list(each) * passes, *behind]
     length = 30.0 + 60 * len(called) + 20
 
@@ -55,15 +65,23 @@ def gain(
 
     made = plan_of_body(body, length=length)
     assert made.crashed == ()
-    return next(
-        (each.expected for each in made.promises if each.proposal.fix == "run-once-before-dropout"), None
-    )
+    return made
 
 
 def test_the_backbone_runs_in_the_first_pass_only() -> None:
     found = gain()
     whole, gone = 4 * len(PASS) + 1, 3 * MIN_AHEAD
     assert found == pytest.approx(whole / (whole - gone), rel=0.05)
+
+
+def test_the_rest_of_the_passes_is_launched_once_or_by_each() -> None:
+    plan = planned()
+    (made,) = (each.proposal for each in plan.promises if each.proposal.fix == FIX)
+    assert made.low is not None
+    apart, once = (plan.replay.overlay([each]) for each in (made.low, made.expected))
+    assert (apart.present == once.present).all()
+    launched = plan.replay.steps * 3 * (len(PASS) - MIN_AHEAD)
+    assert np.count_nonzero((apart.cost > 0) & (once.cost == 0)) == launched
 
 
 def test_two_passes_do() -> None:

@@ -21,7 +21,7 @@ from rules.fixes.backward import autograd_functions
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import first_members, optimizer_calls, together, without_calls, without_meetings
 from rules.fixes.forms.converted_weights import converts_weights
-from rules.fixes.forms.written import called_in_order, costly_calls
+from rules.fixes.forms.written import called_in_order, calls_of, costly_calls
 from rules.fixes.loops.filled import filled, joined
 from rules.fixes.loops.pieces import Rounds, make_the_same_calls, number_of, pieces_of
 from rules.kernels.operator_work import PRODUCTS
@@ -47,24 +47,25 @@ _TAKES = regex(
 )
 
 
-def random_passes(analysis: Analysis, replay: Replay) -> tuple[I64, int]:
-    """The operators that passes of a step repeat before their first dropout, but for the first; and how many passes.
+def random_passes(analysis: Analysis, replay: Replay) -> tuple[I64, I64, int]:
+    """The operators of each pass of a step but the first, up to its first dropout and behind that; and how many passes.
 
     The passes call the same operators with the same shapes, one behind the other; nothing is trained. Nothing is taken
     or copied for a pass before its first product, and nothing that it does behind the first dropout has the shape of
     what it begins with: so it begins with what the one before began with. Shapes must be recorded.
     """
-    found, passes = [np.empty(0, np.int64)], 0
+    found, behind, passes = [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0
     if Attribute.INPUT_DIMS in analysis.trace.attributes and not (autograd_functions(analysis) >= 0).any():
         draws = analysis.trace.events.of_kind(EventKind.CPU_OP)
         draws = draws[named(analysis.trace, draws, _DRAWS.match)]
         for operators in called_in_order(analysis):
             for mine in _of_steps(analysis, replay, operators):
                 for first, period, times, ahead in _repeated(analysis, mine, draws):
-                    again = first + period * np.arange(1, times)[:, None] + np.arange(ahead)
-                    found.append(mine[again.reshape(-1)])
+                    again = first + period * np.arange(1, times)[:, None] + np.arange(period)
+                    found.append(mine[again[:, :ahead].reshape(-1)])
+                    behind.append(mine[again[:, ahead:].reshape(-1)])
                     passes = max(passes, times)
-    return np.concatenate(found), passes
+    return np.concatenate(found), np.concatenate(behind), passes
 
 
 def _of_steps(analysis: Analysis, replay: Replay, operators: I64) -> list[I64]:
@@ -328,17 +329,20 @@ When it applies
     repeated part takes at least 5 % of the GPU's time. Shapes must be recorded.
 
 What is changed in the replay
-    What comes before the first dropout runs in the first pass only.
+    What comes before the first dropout runs in the first pass only. For what lies behind it the CPU makes the calls of
+    the first pass only, too, and the GPU's work of the others remains as far as its blocks fill the GPU. At least, each
+    pass runs that by itself.
 
 What makes it more or less
-    Whether each pass reads the same data, which no recording says.
+    Whether each pass reads the same data, which no recording says, and whether the rest of the passes runs as one.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        operators, passes = random_passes(analysis, replay)
+        operators, behind, passes = random_passes(analysis, replay)
         nodes, share = costly_calls(analysis, replay, operators)
         if not share:
             return
+        once = without_calls(replay, nodes)
         yield Proposal(
             title=(
                 f"Run what comes before the dropout once: {passes} passes repeat it, {percent(share)} of the GPU's time"
@@ -357,6 +361,7 @@ What makes it more or less
                 "Repeat that result with expand, and all samples go through the last layers at once.",
                 code=_SAMPLES_CODE,
             ),
-            expected=without_calls(replay, nodes),
-            depends_on="whether each pass reads the same data",
+            expected=together(once, joined(replay, calls_of(analysis, behind), filled(replay))),
+            low=once,
+            depends_on="whether the rest of the passes runs as one",
         )
