@@ -25,7 +25,7 @@ from rules.replay.turns import Turns, turns_of
 from rules.replay.waits import Waits, waits_of
 
 WITHOUT_TIMES = "the GPU's activities were recorded without times"
-MAX_ERROR = 0.05
+MAX_ERROR = 0.1  # of its length, for which a band has room
 # of the GPU's operations: without their launches nothing is known of what they waited for
 MIN_LINKED = 0.95
 MIN_OPERATIONS = 20

@@ -47,6 +47,7 @@ class Picture:
     stores: str = "aten::detach"  # what gathering the picture's gradient calls
     weights_us: float = 60.0
     asked_us: float = 50.0
+    averages: str = ""  # behind the update, by this operator, a tensor with the shape of the weights
     marked_late: float = 0.0  # steps are marked so much later than they begin
 
     def plan(self) -> Plan:
@@ -66,6 +67,8 @@ class Picture:
         at, number = 10.0, 1_000 * index
         if self.begins:
             at = self._operator(trace, queue, at, self.begins, [PICTURE, PICTURE], 10.0)
+        if self.averages:
+            at = self._operator(trace, queue, at, self.averages, [[WEIGHTS] * 2, [WEIGHTS] * 2], 10.0)
         for _ in range(LAYERS * self.asks):
             at = self._operator(trace, queue, at, "aten::linear", [PICTURE, WEIGHTS], self.asked_us)
         for layer in range(LAYERS):
@@ -142,9 +145,13 @@ def test_gradients_beside_what_is_trained(program: Picture, found: bool) -> None
     [
         (Picture(), True),
         (Picture(asks=False), False),
-        (Picture(updates=(1024, 1024)), False),
+        (Picture(updates=(1024, 1024)), True),
+        (Picture(averages="aten::_foreach_lerp_"), False),
+        (Picture(averages="aten::_foreach_zero_"), True),
         (Picture(begins="aten::mul"), True),
         (Picture(begins="aten::copy_"), True),
+        (Picture(begins="aten::rand_like"), False),
+        (Picture(begins="aten::dropout"), False),
         (Picture(begins="aten::relu", asks=False), False),
         (Picture(asked_us=9.3), True),
         (Picture(asked_us=8.8), False),
@@ -152,9 +159,13 @@ def test_gradients_beside_what_is_trained(program: Picture, found: bool) -> None
     ids=[
         "another picture",
         "none",
-        "its weights are trained",
+        "a copy of what is trained",
+        "a moving average of what is trained",
+        "gradients are cleared",
         "something before",
         "copied before",
+        "noise before",
+        "dropout before",
         "no layer",
         "a twentieth",
         "less",

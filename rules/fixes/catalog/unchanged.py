@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix
 from rules.fixes.changes import of_nodes, per_step, share_of, unchanged, without_calls
 from rules.fixes.forms.converted_weights import converts_weights
 from rules.fixes.forms.written import Work, called_in_order, costly_calls, work_in_order
-from rules.kernels.recorded_shapes import Shape, inputs_of_event, tensors_in
+from rules.kernels.recorded_shapes import Shape, inputs_of_event
 from rules.losses.cpu_work import MIN_STEPS
 from rules.remedies.remedy import pytorch_remedy, remedy
 from rules.replay.origins import called_operators
@@ -126,57 +127,67 @@ What makes it more or less
 
 
 _LAYER = regex(r"aten::(conv[123]d|linear)$")
-# what hands on something new, or a part of something
-_TAKES = regex(
-    r"aten::(slice|select|narrow|index\w*|unbind|split\w*|chunk|gather|copy_|to|_to_copy|rand\w*|normal_|uniform_"
-    r"|bernoulli_?|multinomial|embedding)$"
+# what makes a sample another one each time, or a network
+_DRAWS = regex(
+    r"aten::(rand\w*|normal_?|uniform_|bernoulli_?|multinomial|poisson|exponential_|(\w+_)?dropout_?)$"
 )
+_DROPOUT = regex(r"aten::(\w+_)?dropout_?$")
+_WRITES = regex(r"aten::(_foreach_)?(lerp|mul|add|sub|addcmul|copy)_$")
 
 
 def unchanged_passes(analysis: Analysis, replay: Replay) -> I64:
-    """The operators of passes through layers of which nothing is trained, and through which no gradient flows.
+    """The operators of passes through layers, in steps of a training, through which no gradient flows.
 
-    The optimizer updates none of the program's weights, but what is put in, such as a picture. The passes begin with a
-    layer, and take nothing new. Shapes must be recorded.
+    Nothing is drawn in a step before their end, and nothing but the optimizer writes into tensors with the shapes of
+    their weights, as moving averages do: so a sample that comes again gives what it gave. Shapes must be recorded.
     """
     found = [np.empty(0, np.int64)]
-    updated = _updated(analysis)
-    if not updated:
+    trace, table = analysis.trace, analysis.trace.events
+    regions = table.of_kind(EventKind.REGION)
+    steps = table.by_start(regions[named(trace, regions, is_optimizer_step)])
+    if not len(steps) or Attribute.INPUT_DIMS not in trace.attributes:
         return found[0]
-    trace, function, calls = analysis.trace, autograd_functions(analysis), called_operators(analysis)
+    function, calls = autograd_functions(analysis), called_operators(analysis)
     launching = np.zeros(len(function), bool)
     launching[replay.device.launch] = True
     differentiated = distinct_values(calls[launching & (function >= 0)])
     works = distinct_values(calls[launching & (function < 0)])
+    written: set[Shape] = set()
     for called in called_in_order(analysis):
-        layers = named(trace, called, _LAYER.match)
-        if any(_weights(trace, each) in updated for each in _one_of_each(trace, called[layers])):
-            return found[0]
-        mine = called[np.isin(called, works)]  # views belong to what reads them
-        layers, flows = named(trace, mine, _LAYER.match), np.isin(mine, differentiated)
-        takes = named(trace, called, _TAKES.match)
-        edges = np.flatnonzero(np.diff(flows)) + 1
-        for begin, end in zip([0, *edges.tolist()], [*edges.tolist(), len(mine)], strict=True):
-            if begin == end or flows[begin] or not layers[begin:end].any():
-                continue
-            begin += int(np.flatnonzero(layers[begin:end])[0])
-            first, last = np.searchsorted(called, (mine[begin], mine[end - 1]))
-            if not takes[first : last + 1].any():
-                found.append(mine[begin:end])
-    return np.concatenate(found)
+        turn = np.searchsorted(table.end[steps], table.start[called])
+        updating = table.start[called] >= table.start[steps[np.minimum(turn, len(steps) - 1)]]
+        flows, working = np.isin(called, differentiated), np.isin(called, works)
+        for each in distinct_values(turn[flows]):
+            mine = np.flatnonzero((turn == each) & ~updating)
+            mine = mine[: int(np.flatnonzero(flows[mine])[-1]) + 1]
+            written |= _written(trace, called[mine])
+            draws = named(trace, called[mine], _DRAWS.match)
+            draws &= working[mine] | ~named(trace, called[mine], _DROPOUT.match)  # else it does nothing
+            drawn = int(np.append(np.flatnonzero(draws), len(mine))[0])
+            mine = mine[:drawn][working[mine[:drawn]]]  # views belong to what reads them
+            edges = np.flatnonzero(np.diff(flows[mine])) + 1
+            found += [called[one] for one in np.split(mine, edges) if len(one) and not flows[one[0]]]
+    passes = [(each, np.flatnonzero(named(trace, each, _LAYER.match))) for each in found]
+    return np.concatenate(
+        [each[layers[0] :] for each, layers in passes if len(layers) and _stays(trace, each[layers], written)]
+        or found[:1]
+    )
 
 
-def _updated(analysis: Analysis) -> set[Shape]:
-    """The shapes of what optimizers' steps are handed; none where there are none."""
-    trace, table = analysis.trace, analysis.trace.events
-    regions, operators = table.of_kind(EventKind.REGION), table.of_kind(EventKind.CPU_OP)
-    steps = table.by_start(regions[named(trace, regions, is_optimizer_step)])
-    if not len(steps) or Attribute.INPUT_DIMS not in trace.attributes:
-        return set()
-    around = np.searchsorted(table.start[steps], table.start[operators], side="right") - 1
-    inside = (around >= 0) & (table.end[operators] <= table.end[steps[around]])
-    dims = distinct_values(trace.attribute(Attribute.INPUT_DIMS, operators[inside], -1))
-    return {shape for each in dims[dims >= 0].tolist() for shape in tensors_in(trace.strings[each]) if shape}
+def _written(trace: Trace, operators: I64) -> set[Shape]:
+    """The shapes of what operators write into in place."""
+    writes = _one_of_each(trace, operators[named(trace, operators, _WRITES.match)])
+    return {tuple(one) for each in writes for one in _first_tensors(inputs_of_event(trace, each))}
+
+
+def _first_tensors(inputs: list[list[Any]]) -> list[list[int]]:
+    """The sizes of the first tensor that is handed over, or of those of the first list."""
+    first = inputs[0] if inputs else []
+    return [each for each in first if each] if first and isinstance(first[0], list) else [first]
+
+
+def _stays(trace: Trace, layers: I64, written: set[Shape]) -> bool:
+    return written.isdisjoint(_weights(trace, each) for each in _one_of_each(trace, layers))
 
 
 def _one_of_each(trace: Trace, operators: I64) -> list[int]:
@@ -248,6 +259,8 @@ def _moves_behind(work: Work, one: int, two: int, three: int) -> bool:
 
 KEEP_RESULT = remedy(
     "Run the network once for what does not change, before the loop, and keep what it returns.",
+    "Of a fixed set of samples, such as preferences or texts with a reference model, run it once for each sample ahead "
+    "of the training, and store what it says of them beside them.",
     for_pytorch("Do that under torch.no_grad(), so that nothing else is kept."),
     code=for_pytorch("""with torch.no_grad():
     wanted = features(style)                  # once
@@ -276,15 +289,17 @@ class KeepResult:
     id = "keep-result"
     explanation = """
 When it applies
-    The optimizer updates what is put into layers, and none of their weights. Operators with layers among them have no
-    part in the backward pass: they begin with a layer, and neither copy, draw nor cut anything. That takes at least 5 %
-    of the GPU's time. Shapes must be recorded.
+    In each step of a training with an optimizer, operators with layers among them have no part in the backward pass.
+    Nothing is drawn in the step before they end, as augmentations and generated texts are, and nothing but the
+    optimizer writes into tensors with the shapes of their weights, as moving averages do. That takes at least 5 % of
+    the GPU's time. Shapes must be recorded.
 
 What is changed in the replay
     All of that is gone.
 
 What makes it more or less
-    Whether it works on the same in each step, which no recording shows: if not, nothing is gained.
+    Whether what goes in comes again, and the network stays as it is, which no recording shows: if not, nothing is
+    gained.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -299,7 +314,7 @@ What makes it more or less
             remedy=KEEP_RESULT,
             expected=without_calls(replay, nodes),
             low=unchanged,
-            depends_on="whether it is asked of the same in each step",
+            depends_on="whether it is asked of the same samples again",
         )
 
 
