@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rules.fixes.catalog.positions import MIN_PASSES, MIN_POSITIONS, KeepKeysAndValues
+from tests.rules.test_fixes import plan_of_body
 from tests.rules.test_written_forms import PRODUCT, Called, Program
 
 FLASH = "void pytorch_flash::flash_fwd_kernel"
@@ -104,6 +106,19 @@ def test_the_first_pass_and_what_works_on_the_new_token_stay() -> None:
     made = Program(called).promises()[KeepKeysAndValues.id]
     assert made.expected == pytest.approx(step / (left + first + 15 * 4.0), rel=0.05)
     assert made.low < made.expected < made.high
+
+
+def test_keeping_keys_and_values_takes_the_cpu_more_time_and_carrying_a_state_none() -> None:
+    def times_as_long(called: Sequence[Called], which: str) -> float:
+        program = Program(called)
+        plan = plan_of_body(program.body, length=program.length_us)
+        (made,) = (each.proposal for each in plan.promises if each.proposal.fix == KeepKeysAndValues.id)
+        after = plan.replay.overlay([getattr(made, which) or made.expected])
+        return float((after.gap / np.maximum(plan.replay.usual.gap, 1.0)).max())
+
+    assert times_as_long(passes(), "expected") == pytest.approx(1.4)
+    assert times_as_long(passes(), "low") == pytest.approx(1.8)
+    assert times_as_long([each for at in range(6) for each in recurrent(50 + at)], "low") == pytest.approx(1)
 
 
 def test_a_product_takes_as_long_as_its_weights() -> None:

@@ -271,9 +271,9 @@ When it applies
 
 What is changed in the replay
     In each pass but the first of these, the time on the GPU of what works on all positions is divided by how many there
-    are. A product still takes as long as reading its weights, and no kernel becomes shorter than 4 us. Keeping
-    keys and values takes the CPU {KEEPING_HOST} times as long as these passes do, and {KEEPING_HOST_AT_MOST} times at
-    most; carrying a state takes none.
+    are. A product still takes as long as reading its weights, and no kernel becomes shorter than 4 us. Where
+    keys and values are kept, these passes take the CPU {KEEPING_HOST} times as long as now, {KEEPING_HOST_AT_MOST} at
+    most; a state costs nothing to carry.
 
 What makes it more or less
     How long the CPU takes to launch a pass, which stays, and how keys and values are kept: joining them to the earlier
