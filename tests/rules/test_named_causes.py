@@ -343,10 +343,18 @@ def test_a_forward_pass_inside_the_backward_pass_is_told_as_a_whole() -> None:
         ({"again": 160.0}, True),
         ({"again": 110.0}, False),
         ({"again": 400.0, "operator": "aten::mm"}, False),
+        ({"again": 400.0, "operator": "aten::addmm"}, True),
         ({"again": 400.0, "filled": 0.69}, True),
         ({"again": 400.0, "filled": 0.71}, False),
     ],
-    ids=["five per cent", "less", "operators of the backward pass", "room in memory", "memory is filled"],
+    ids=[
+        "five per cent",
+        "less",
+        "of the backward pass",
+        "as in GPT-2",
+        "room in memory",
+        "memory is filled",
+    ],
 )
 def test_what_counts_as_computed_again(changed: dict[str, float], found: bool) -> None:
     assert ("keep-activations" in promised(recomputed(**changed))) is found  # type: ignore[arg-type]

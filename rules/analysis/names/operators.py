@@ -24,6 +24,14 @@ FORWARD = frozenset(
         "aten::silu",
         "aten::softmax",
         "aten::embedding",
+        "aten::addmm",
+        "aten::conv_transpose2d",
+        "aten::dropout",
+        "aten::native_dropout",
+        "aten::instance_norm",
+        "aten::leaky_relu",
+        "aten::log_softmax",
+        "aten::max_pool2d",
     )
 )
 
