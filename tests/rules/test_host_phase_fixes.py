@@ -333,12 +333,10 @@ def test_what_mostly_computes_with_copies_is_no_saving(computes: int, kept: bool
     ids=["sixteen tensors of a megabyte", "fifteen", "less than a megabyte"],
 )
 def test_what_is_saved_of_a_state_still_has_to_be_copied(copies: int, size: int, kept: bool) -> None:
-    """A tenth of its 16 ms remains at least, beside 0.5 ms for all else."""
-
     made = saved(copies, size)
     (promise,) = (each for each in made.promises if each.proposal.fix == "move-host-phase")
     least = made.replay.gain([promise.proposal.low or promise.proposal.expected])
-    assert (5.0 < least < 9.0) is kept
+    assert (least < 0.9 * promise.expected) is kept
     assert (least == pytest.approx(promise.expected)) is not kept
 
 

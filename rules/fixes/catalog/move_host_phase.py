@@ -162,11 +162,10 @@ What makes it more or less
     another batch. Unnamed work that makes a batch is usually several things: reading, changing and assembling; then at
     least a third of it is gone. Unnamed work on data from the GPU is usually two things where going through the data
     once, at 10 GB/s, takes a fifth to four fifths of it: then at least one of them is gone, with the copies or without
-    them. Of work behind 16 or more copies of 1 MB together to the host, such as a state that is saved, a tenth remains
-    at most, with these copies: less of it is saved, or more seldom. Unnamed work of 2 ms or more right beside most of
-    the calls that free memory, outside of operators, is most likely a collection of garbage: gc.collect() with
-    torch.cuda.empty_cache(). These calls go with it. Of ranks that wait for each other, one that does nearly all of the
-    work holds up the others.
+    them. Where 16 or more copies of 1 MB together go to the host, as a state does that is saved, they and their waits
+    remain at least. Unnamed work of 2 ms or more right beside most of the calls that free memory, outside of operators, is
+    most likely a collection of garbage: gc.collect() with torch.cuda.empty_cache(). These calls go with it. Of ranks
+    that wait for each other, one that does nearly all of the work holds up the others.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
@@ -221,7 +220,6 @@ def _proposal(
     several = prepares and not name and not _returns(replay, copied & ~made, made)
     left, most_left = left_of_unknown(replay, copied)
     saved = _is_saved(replay, copied & ~made)
-    most_left = max(most_left, LEFT_OF_SAVED * saved)
     least = OF_SEVERAL if several else 1 - most_left
     on_data = 0.0 if name or prepares else on_copied_data(replay, copied & ~made, own[nodes].sum())
     if reads:
@@ -286,7 +284,7 @@ def _proposal(
         )
         if on_data
         else together(_shorter(replay, phase, least), *(() if saved else gone))
-        if least < 1 or told.any()
+        if least < 1 or told.any() or saved
         else None,
         depends_on="how many different lengths are left"
         if plans
@@ -306,7 +304,6 @@ def _proposal(
     )
 
 
-LEFT_OF_SAVED = 0.1  # of the work: what is saved is less, or it is a tenth as often
 MIN_SAVED = 16  # copies of a step: so many tensors are a state that is saved, and no result
 
 
