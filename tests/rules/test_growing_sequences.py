@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from rules.fixes.catalog.positions import MIN_PASSES, MIN_POSITIONS, KeepKeysAndValues
+from rules.replay.replay import Replay
+from tests.rules.builder import TinyTrace
 from tests.rules.test_fixes import plan_of_body
-from tests.rules.test_written_forms import PRODUCT, Called, Program
+from tests.rules.test_written_forms import POINTWISE, PRODUCT, Called, Program
 
 FLASH = "void pytorch_flash::flash_fwd_kernel"
 
@@ -145,3 +147,79 @@ def test_a_recurrent_layer_is_told_to_carry_its_state() -> None:
         if each.proposal.fix == KeepKeysAndValues.id
     )
     assert made.title.startswith("Keep the keys and values")
+
+
+def kernels_of_pass(
+    positions: int, block: int = 128, table: str = "vectorized_gather", attention: str = FLASH
+) -> list[tuple[str, int, int, float]]:
+    """A pass over two sequences as kernels: (name, grid, threads of a block, us); what picks a token comes last."""
+    rows = 2 * positions
+    return [
+        (f"void at::native::{table}_kernel<16, long>", rows, 128, 5.0),
+        ("void vectorized_elementwise_kernel<4>", rows, block, 50.0),
+        (PRODUCT, 132, 384, 100.0),
+        (attention, 132, 384, 100.0),
+        (f"{POINTWISE}, gelu", rows, block, 50.0),
+        ("void cunn_SoftMaxForward", 2, 1024, 40.0),
+    ]
+
+
+def replayed(kernels: Sequence[tuple[str, int, int, float]]) -> Replay:
+    def body(trace: TinyTrace, _: int) -> None:
+        at, on_gpu = 10.0, 30.0
+        for name, grid, block, us in kernels:
+            on_gpu = max(on_gpu, at + 6) + us
+            trace.operation(on_gpu - us, on_gpu, name, at, grid=grid, block=block)
+            at += 12
+        trace.call(at, max(on_gpu, at) + 5, "cudaDeviceSynchronize")
+
+    whole = sum(us for *_, us in kernels)
+    return plan_of_body(body, length=max(whole, 12.0 * len(kernels)) + 100).replay
+
+
+def kernels_of_passes(first: int = 100, count: int = 6, **values: Any) -> list[tuple[str, int, int, float]]:
+    return [each for at in range(count) for each in kernels_of_pass(first + at, **values)]
+
+
+@pytest.mark.parametrize(
+    ("kernels", "found"),
+    [
+        (kernels_of_passes(), True),
+        (kernels_of_passes(count=4), True),
+        (kernels_of_passes(count=3), False),
+        (kernels_of_passes(16, count=4), True),
+        (kernels_of_passes(14, count=3), False),
+        (kernels_of_passes(block=8), True),
+        (kernels_of_passes(block=7), False),
+        (kernels_of_passes(table="indexSelect"), False),
+        (kernels_of_passes(attention="void reduce_kernel<512>"), False),
+        ([*kernels_of_passes(), ("void cunn_SoftMaxBackward", 10, 128, 5.0)], False),
+        ([each for _ in range(6) for each in kernels_of_pass(100)], False),
+    ],
+    ids=[
+        "a row more for each sequence",
+        "four passes",
+        "three",
+        "16 positions",
+        "fewer",
+        "eight threads for each position",
+        "seven",
+        "another look-up",
+        "no attention",
+        "a training",
+        "as many each time",
+    ],
+)
+def test_growing_passes_are_told_by_kernels_alone(
+    kernels: list[tuple[str, int, int, float]], found: bool
+) -> None:
+    replay = replayed(kernels)
+    assert bool(list(KeepKeysAndValues().proposals(replay.analysis, replay))) is found
+
+
+def test_what_picks_a_token_stays_where_kernels_alone_tell() -> None:
+    replay = replayed(kernels_of_passes())
+    (made,) = KeepKeysAndValues().proposals(replay.analysis, replay)
+    passes_ns = 345.0
+    left = 345.0 + 5 * (5.0 + 40.0 + 4 * 4.0)
+    assert replay.gain([made.expected]) == pytest.approx((6 * passes_ns + 100) / (left + 100), rel=0.1)

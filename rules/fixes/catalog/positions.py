@@ -7,11 +7,14 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from parsers.model import F64, I64, Attribute, derived
+from parsers.model import F64, I64, Attribute, EventKind, derived
+from parsers.model.arrays import rows_by
 from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
+from rules.analysis.names.families import Family
+from rules.analysis.recording.training import is_training
 from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
 from rules.fixes.base import Proposal, fix
@@ -135,6 +138,8 @@ MIN_PASSES = 4  # in a row, each over one position more than the one before
 MIN_POSITIONS = 16  # of the first: a few are computed as quickly as one
 _ATTENTION = "aten::scaled_dot_product_attention"
 _SOFTMAX = frozenset({"aten::softmax", "aten::_softmax"})
+_ROW_BY_BLOCK = "vectorized_gather_kernel"
+MIN_THREADS = 8  # for each position, of a kernel that works on what a layer knows of it
 _RECURRENT = frozenset(f"aten::{name}" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"))
 
 
@@ -168,7 +173,53 @@ def growing_sequences(analysis: Analysis) -> GrowingSequences:
                     np.concatenate([np.full(len(mine), count) for mine, count in found]),
                     recurrent,
                 )
+    elif EventKind.CPU_OP not in analysis.trace.kinds and not is_training(analysis):
+        of_streams = [each for stream in _kernels_in_order(analysis) for each in _of_stream(analysis, stream)]
+        if of_streams:
+            return GrowingSequences(
+                np.concatenate([mine for mine, _ in of_streams]),
+                np.concatenate([np.full(len(mine), count) for mine, count in of_streams]),
+                recurrent=False,
+            )
     return GrowingSequences(nothing, nothing, recurrent=False)
+
+
+def _kernels_in_order(analysis: Analysis) -> Iterator[I64]:
+    events = analysis.trace.events
+    kernels = events.by_start(events.of_kind(EventKind.KERNEL))
+    for _, rows in rows_by(events.lane[kernels]):
+        yield kernels[rows]
+
+
+def _of_stream(analysis: Analysis, kernels: I64) -> Iterator[tuple[I64, int]]:
+    """The same of the kernels of a stream: a pass begins with rows that are looked up, a block for each position.
+
+    As many more of them as there are sequences are looked up in the next pass. All between the first and the last
+    large kernel that grows with it works on all positions; attention must be among it.
+    """
+    trace = analysis.trace
+    grid, block = (trace.attribute(each, kernels, 0) for each in (Attribute.GRID, Attribute.BLOCK))
+    begins = np.flatnonzero(named(trace, kernels, lambda name: _ROW_BY_BLOCK in name))
+    if len(begins) < MIN_PASSES:
+        return
+    rows = grid[begins]
+    more = np.diff(rows)
+    sequences = int(np.bincount(more[more > 0]).argmax()) if (more > 0).any() else 0
+    if not sequences:
+        return
+    length, even = rows // sequences, rows % sequences == 0
+    grows = np.append(False, (more == sequences) & even[1:] & (length[1:] > MIN_POSITIONS))
+    often = np.bincount(np.cumsum(~grows))[np.cumsum(~grows)]
+    launch = np.unique(np.stack((trace.events.name[kernels], grid)), axis=1, return_inverse=True)[1].ravel()
+    attends = analysis.family_of_string[trace.events.name[kernels]] == Family.ATTENTION
+    for at in np.flatnonzero(grows & (often >= MIN_PASSES)).tolist():
+        first, last = int(begins[at]), int(begins[at + 1]) if at + 1 < len(begins) else len(kernels)
+        others = ~np.isin(launch[first:last], launch[int(begins[at - 1]) : first])
+        changed = np.flatnonzero(
+            others & (grid[first:last] * block[first:last] >= MIN_THREADS * int(rows[at]))
+        )
+        if len(changed) and attends[first : first + int(changed[-1])].any():
+            yield kernels[first + int(changed[0]) : first + int(changed[-1]) + 1], int(length[at])
 
 
 def _of_thread(analysis: Analysis, called: I64, recurrent: bool) -> Iterator[tuple[I64, int]]:
@@ -267,7 +318,7 @@ When it applies
     No gradients are computed, and at least {MIN_PASSES} passes in a row have an attention with a query for each
     position: at least {MIN_POSITIONS}, and one more in each pass. Where there is no such attention, the same goes for
     recurrent layers. What works on all of these positions takes at least 5 % of the GPU's time. Shapes must be
-    recorded.
+    recorded, or kernels alone: then each pass looks up one row more of a table for each sequence.
 
 What is changed in the replay
     In each pass but the first of these, the time on the GPU of what works on all positions is divided by how many there

@@ -80,7 +80,8 @@ def calls_of(analysis: Analysis, operators: I64) -> BOOL:
 
 def operations_of(analysis: Analysis, replay: Replay, operators: I64) -> tuple[BOOL, I64]:
     """Which operations of the GPU belong to these operators and their gradients, and to which place among them each."""
-    operator = called_operators(analysis)[replay.device.launch]
+    events, operator = replay.device.event, called_operators(analysis)[replay.device.launch]
+    operator = np.where(np.isin(events, operators), events, operator)  # kernels in their place
     mine, order = np.isin(operator, operators), np.argsort(operators, kind="stable")
     return mine, order[np.searchsorted(operators, operator[mine], sorter=order)]
 
