@@ -245,10 +245,10 @@ When it is wrong
                 "Another program uses the GPU", of_every_step(analysis, share(analysis, int(whole[number])))
             ),
             account=(
-                f"Kernels that take {duration(MIN_TURN_NS)} longer than others like them, and launched work that waits "
-                f"for an idle GPU, show that another program has its turns on {device_name(analysis.trace, number)}: "
-                f"{part_of_step(analysis, int(whole[number]))}, of which the GPU looks idle for "
-                f"{part_of_step(analysis, waits)}."
+                f"Another program has turns on {device_name(analysis.trace, number)}, which take "
+                f"{part_of_step(analysis, int(whole[number]))}. Some kernels take at least {duration(MIN_TURN_NS)} "
+                "longer than others like them, because they were stopped meanwhile; in "
+                f"{percent(waits / float(whole[number]))} of these turns, work was launched and the GPU looks idle."
             ),
             remedy=remedy(
                 ours("Record on a GPU that nothing else uses: $GpuMonitor lists the programs on each GPU."),
@@ -259,7 +259,7 @@ When it is wrong
             rank=analysis.trace.devices[number].rank,
             device=number,
             evidence=tuple(
-                Evidence(lane, start, end, "another program has the GPU")
+                Evidence(lane, start, end, "another program has its turn")
                 for start, end in spans[:_MAX_EVIDENCE]
             ),
             intervals=spans,
