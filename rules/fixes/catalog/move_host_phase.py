@@ -162,10 +162,10 @@ What makes it more or less
     another batch. Unnamed work that makes a batch is usually several things: reading, changing and assembling; then at
     least a third of it is gone. Unnamed work on data from the GPU is usually two things where going through the data
     once, at 10 GB/s, takes a fifth to four fifths of it: then at least one of them is gone, with the copies or without
-    them. Where 16 or more copies of 1 MB together go to the host, as a state does that is saved, they and their waits
-    remain at least. Unnamed work of 2 ms or more right beside most of the calls that free memory, outside of operators, is
-    most likely a collection of garbage: gc.collect() with torch.cuda.empty_cache(). These calls go with it. Of ranks
-    that wait for each other, one that does nearly all of the work holds up the others.
+    them. Where 16 or more copies of 1 MB together go to the host, as a state does that is saved, they and their
+    waits remain at least. Unnamed work of 2 ms or more right beside most of the calls that free memory, outside of
+    operators, is most likely a collection of garbage: gc.collect() with torch.cuda.empty_cache(). These calls go
+    with it. Of ranks that wait for each other, one that does nearly all of the work holds up the others.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
