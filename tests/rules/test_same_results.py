@@ -13,8 +13,10 @@ from parsers.model import Attribute
 from parsers.model.late import dataclass
 from rules.analysis.analysis import Analysis
 from rules.analysis.stretches.unneeded_gradients import unneeded_gradients
+from rules.fixes.backward import autograd_functions
 from rules.fixes.catalog.unchanged import EvaluateOnce, KeepResult
 from rules.fixes.catalog.unneeded_gradients import SkipUnusedGradients
+from rules.fixes.forms.others_gradients import runs_for_nothing
 from rules.fixes.plan import Plan, Promise, make_plan
 from tests.rules.builder import AUTOGRAD, MAIN, TinyTrace
 from tests.rules.test_fixes import plan_of_body
@@ -48,13 +50,17 @@ class Picture:
     weights_us: float = 60.0
     asked_us: float = 50.0
     averages: str = ""  # behind the update, by this operator, a tensor with the shape of the weights
+    wanted: int = 0  # so many layers also run on what is wanted, with gradients for their weights
+    wanted_us: float = 0.0  # what the first of these takes for a gradient of its input, if it computes one
+    leading: int = 0  # functions without a kernel before those of either run
     marked_late: float = 0.0  # steps are marked so much later than they begin
 
     def plan(self) -> Plan:
         trace, queue = TinyTrace(), Queue()
         for number in range(6):
-            trace.shift = LENGTH * number
-            trace.step(self.marked_late, LENGTH + self.marked_late, f"ProfilerStep#{number}")
+            length = LENGTH * (1 + (self.wanted > 0))
+            trace.shift = length * number
+            trace.step(self.marked_late, length + self.marked_late, f"ProfilerStep#{number}")
             self._step(trace, number, queue)
         made = make_plan(Analysis(trace.build()), reaches={})
         assert made.crashed == ()
@@ -73,6 +79,20 @@ class Picture:
             at = self._operator(trace, queue, at, "aten::linear", [PICTURE, WEIGHTS], self.asked_us)
         for layer in range(LAYERS):
             at = self._operator(trace, queue, at, "aten::linear", [PICTURE, WEIGHTS], 50.0, number + layer)
+        for layer in range(self.wanted):
+            shapes, late = [PICTURE, WEIGHTS], number + 100 + layer
+            at = self._operator(trace, queue, at, "aten::linear", shapes, 50.0, late)
+        at = self._lead(trace, at, number + 99 + self.wanted) if self.wanted else at
+        for layer in reversed(range(self.wanted)):
+            function = trace.op(at, at + 45, f"{FUNCTION}AddmmBackward0", AUTOGRAD)
+            trace.builder.attribute(Attribute.SEQUENCE, np.array([function]), number + 100 + layer)
+            if layer or self.wanted_us:
+                shapes = [PICTURE, WEIGHTS]
+                self._operator(trace, queue, at + 2, "aten::mm", shapes, 60.0, thread=AUTOGRAD)
+            shapes = [[1024, 512], PICTURE]
+            self._operator(trace, queue, at + 22, "aten::mm", shapes, self.weights_us, thread=AUTOGRAD)
+            at += 48
+        at = self._lead(trace, at, number + LAYERS - 1)
         for layer in reversed(range(LAYERS)):
             function = trace.op(at, at + 45, f"{FUNCTION}AddmmBackward0", AUTOGRAD)
             trace.builder.attribute(Attribute.SEQUENCE, np.array([function]), number + layer)
@@ -85,6 +105,13 @@ class Picture:
         self._gather(trace, at, PICTURE, self.stores)
         trace.region(at + 40, at + 70, "Optimizer.step#Adam.step")
         self._operator(trace, queue, at + 42, "aten::_fused_adam_", [[list(self.updates)]], 10.0)
+
+    def _lead(self, trace: TinyTrace, at: float, number: int) -> float:
+        for _ in range(self.leading):
+            function = trace.op(at, at + 4, f"{FUNCTION}ReluBackward0", AUTOGRAD)
+            trace.builder.attribute(Attribute.SEQUENCE, np.array([function]), number)
+            at += 5
+        return at
 
     def _gather(self, trace: TinyTrace, at: float, shape: list[int], calls: str) -> None:
         trace.op(at, at + 30, f"{FUNCTION}torch::autograd::AccumulateGrad", AUTOGRAD)
@@ -138,6 +165,34 @@ def test_gradients_beside_what_is_trained(program: Picture, found: bool) -> None
     told = [each.title for each in SkipUnusedGradients().proposals(replay.analysis, replay)]
     assert bool(told) is found
     assert unneeded_gradients(replay.analysis).parameters == 0
+
+
+@pytest.mark.parametrize(
+    ("program", "functions"),
+    [
+        (Picture(asks=False, wanted=4), 4),
+        (Picture(asks=False, wanted=3), 0),
+        (Picture(asks=False, wanted=4, wanted_us=60.0), 0),
+        (Picture(asks=False, wanted=4, leading=8), 12),
+        (Picture(asks=False, wanted=4, leading=9), 0),
+        (Picture(asks=False), 0),
+    ],
+    ids=[
+        "on what is wanted",
+        "alike by chance",
+        "its input gets one",
+        "behind others",
+        "behind many",
+        "one run",
+    ],
+)
+def test_runs_through_a_frozen_network_that_lead_to_no_gradient(program: Picture, functions: int) -> None:
+    replay = program.plan().replay
+    found = runs_for_nothing(replay.analysis, unneeded_gradients(replay.analysis).beside)
+    (made,) = SkipUnusedGradients().proposals(replay.analysis, replay)
+    launched = np.isin(autograd_functions(replay.analysis)[replay.device.launch], found)
+    assert len(found) == functions * 6
+    assert not replay.overlay([made.expected]).present[launched].any()
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from rules.fixes.backward import autograd_functions, noting_ns_for
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, Remedy, fix, remedy
 from rules.fixes.changes import durations_times, less_host_time, of_nodes, share_of, together, without_calls
 from rules.fixes.forms.graph_passes import computed_again_in_graphs
-from rules.fixes.forms.others_gradients import others_gradients
+from rules.fixes.forms.others_gradients import others_gradients, runs_for_nothing
 from rules.fixes.loops.filled import filled, joined
 from rules.kernels.recorded_shapes import Shape, elements, inputs_of_event, inputs_of_events
 from rules.memory.summary import is_nearly_full
@@ -152,7 +152,9 @@ What is changed in the replay
     Where they come before all parameters whose gradients are stored, the backward pass ends before them: its functions
     for the operators of the forward pass up to there are gone, and what anomaly detection notes down for these. Of
     other parameters, as where a picture is changed by what a frozen network says of it, the products and convolutions
-    that compute their gradients are gone, with what converts and adds them. Shapes must be recorded for that.
+    that compute their gradients are gone, with what converts and adds them. If the network is also run on something
+    that gets no gradient, such as the picture that is wanted, all functions of that run are. Shapes must be recorded
+    for that.
 
 What makes it more or less
     Without gradients, the forward pass of this part also takes less CPU time and keeps no activations, which is not
@@ -165,6 +167,7 @@ What makes it more or less
         nodes, parameters = np.isin(function, found.functions), found.parameters
         if shapes := _shapes_of(analysis, found.gathers):
             beside = np.isin(function, found.beside) & _calls(analysis, shapes)
+            beside |= np.isin(function, runs_for_nothing(analysis, found.beside))
             if share_of(replay, (nodes | beside)[replay.device.launch]) >= MIN_GPU_SHARE:
                 nodes, parameters = nodes | beside, parameters + found.more
         if not nodes[replay.device.launch].any():

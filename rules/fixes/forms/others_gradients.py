@@ -1,4 +1,4 @@
-"""Gradients that a backward pass adds to parameters of another optimizer than its own, which clears them unused."""
+"""Gradients for nothing: of another optimizer's parameters, which clears them, and of an input that needs none."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import numpy as np
 
 from parsers.model import I64, Attribute, EventKind, Trace, derived
 from parsers.model.arrays import distinct_values
-from parsers.model.late import dataclass
+from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.operators import is_autograd_function
 from rules.analysis.names.regions import is_optimizer_step
 from rules.analysis.stretches.unneeded_gradients import MIN_STEPS, adding, gathering, right_before, sequences
+from rules.fixes.backward import autograd_functions
 from rules.kernels.recorded_shapes import inputs_of_event, inputs_of_events
+from rules.replay.replay import replay_of
 
 MIN_PASSES = 2  # of a step, each with an optimizer's step behind it
 _CLEARS = "Optimizer.zero_grad"
@@ -128,3 +130,46 @@ def _updated(trace: Trace, operators: I64, update: int) -> list[Counter[str]]:
         first = (inputs_of_event(trace, event) or [[]])[0]
         found.setdefault(int(table.name[event]), Counter()).update(str(each) for each in first)
     return list(found.values())
+
+
+MIN_RUN = 4  # functions of a run through the network: fewer are alike by chance
+LEADING = 8  # functions of a run before the first one with parameters
+_OF_PARAMETERS = regex(r"(ToCopy|T|Transpose|Permute|View)Backward0$|AccumulateGrad$")
+
+
+def runs_for_nothing(analysis: Analysis, beside: I64) -> I64:
+    """Functions of a run through a network, out of those ``beside`` gradients that nobody uses, that lead to no others.
+
+    The network is run on two inputs, as on what is wanted beside what was made of it: the same functions are called for
+    one right before those of the other. Its parameters' gradients are gathered with the latter. The last function of
+    the former launches fewer operations than its like: it computes no gradient for its input.
+    """
+    trace, table, replay = analysis.trace, analysis.trace.events, replay_of(analysis)
+    functions = table.by_start(beside)
+    gathers = np.append(named(trace, functions, lambda name: name.endswith("AccumulateGrad")), False)
+    own = np.flatnonzero(~named(trace, functions, _OF_PARAMETERS.search))
+    launched = np.bincount(autograd_functions(analysis)[replay.device.launch] + 1, minlength=len(table) + 1)[
+        functions[own] + 1
+    ]
+    name, sequence = (
+        table.name[functions[own]].astype(np.int64),
+        trace.attribute(Attribute.SEQUENCE, functions[own], -1),
+    )
+    behind = np.append(np.cumsum(gathers)[own[1:] - 1], gathers.sum()) if len(own) else own
+    gathered = np.diff(behind, prepend=0) > 0
+    found = [_NOTHING]
+    for run in np.split(np.arange(len(own)), np.flatnonzero(np.diff(sequence) > 0) + 1):
+        first = int(np.append(np.flatnonzero(gathered[run]), 0)[0])
+        begins = range(max(first - LEADING, 0), first + 1)
+        length, begin = max(((_alike(name[run], each), each) for each in begins), default=(0, 0))
+        if length >= MIN_RUN and launched[run[begin - 1]] < launched[run[begin + length - 1]]:
+            found.append(functions[own[run[begin - length : begin]]])
+    return np.concatenate(found)
+
+
+def _alike(name: I64, begin: int) -> int:
+    """How many functions before a place have the names of as many from there on: the most there are."""
+    for length in range(min(begin, len(name) - begin), 0, -1):
+        if (name[begin - length : begin] == name[begin : begin + length]).all():
+            return length
+    return 0
