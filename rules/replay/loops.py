@@ -93,7 +93,6 @@ def uneven_loops_of(analysis: Analysis) -> tuple[Loop, ...]:
         for starts in uneven_rounds(
             token, apart, token == kind, MIN_TIMES, MAX_BODY_LENGTH, in_pairs=False, alike=ALIKE
         )
-        if len(set(np.diff(starts[:-1]).tolist())) > 1
     ]
     free = np.ones(len(token), bool)
     found = []

@@ -63,8 +63,8 @@ def uneven_rounds(
     """Where ``least`` or more rounds follow one another that begin with a pick: where each begins, and the last ends.
 
     A round lies within one value of ``apart``, has at most ``longest`` numbers, and goes on behind its picks as the
-    others do; at least half of what it and a usual one hold is the same (``alike``). Unless stated, some round picks
-    several in a row.
+    others do; at least half of what it and a usual one hold is the same (``alike``). Some round picks several in a row
+    (``in_pairs``), or they are not all as long.
     """
     begins = np.flatnonzero(picks & ~np.append(False, picks[:-1]))
     others = np.flatnonzero(~picks)
@@ -78,12 +78,21 @@ def uneven_rounds(
     for first, last in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
         rounds = begins[first : last + 1]
         rounds = np.append(rounds, min(int(rounds[-1] + np.diff(rounds).min()), len(name)))
-        pairs = (following - begins)[first : last + 1] >= MIN_PAIR
-        if len(rounds) > least and (pairs.any() or not in_pairs) and _hold_the_same(name, rounds, alike):
+        if len(rounds) <= least:
+            continue
+        differ = (
+            (following - begins)[first : last + 1] >= MIN_PAIR
+            if in_pairs
+            else np.diff(rounds, 2)[:-1] != 0  # how far the last one goes is not known
+        )
+        if differ.any() and _hold_the_same(name, rounds, alike):
             yield rounds
 
 
 def _hold_the_same(name: I64, rounds: I64, alike: float) -> bool:
+    length = np.diff(rounds)
+    if length.min() < alike**2 * length.max():  # the usual one can't be like both; sorting takes longer
+        return False
     known, kind = np.unique(name[rounds[0] : rounds[-1]], return_inverse=True)
     number = np.repeat(np.arange(len(rounds) - 1), np.diff(rounds))
     counts = np.bincount(number * len(known) + kind.reshape(-1), minlength=(len(rounds) - 1) * len(known))
