@@ -253,6 +253,7 @@ When it is wrong
             remedy=remedy(
                 ours("Record on a GPU that nothing else uses: $GpuMonitor lists the programs on each GPU."),
                 "Predictions are for a GPU that this program has to itself.",
+                code=ours("$GpuMonitor   # lists the programs on each GPU"),
             ),
             ceiling_ns=min(int(whole[number]), analysis.window_ns),
             culprit=Culprit(CulpritKind.COUNTER, f"GPU {analysis.trace.devices[number].id}"),
