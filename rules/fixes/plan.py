@@ -309,8 +309,9 @@ def _reaching(
 ) -> tuple[float, float]:
     """The band that the replay says of some proposals, as far as the same fixes reached in other programs."""
     low, high = widest(reaches, (each.fix for each in proposals)).applied(said[0], expected, said[1])
-    most = max(said[1], min(_limit(replay, proposals), _most_gain(replay)))
-    return min(low, expected), max(expected, min(high, most))
+    if high > said[1]:
+        high = min(high, max(said[1], min(_limit(replay, proposals), _most_gain(replay))))
+    return min(low, expected), max(expected, high)
 
 
 def _band(replay: Replay, proposals: Sequence[Proposal], expected: float) -> tuple[float, float]:
@@ -339,10 +340,11 @@ def _limit(replay: Replay, proposals: Sequence[Proposal]) -> float:
     """How many times faster a step is at most, by the work that some proposals leave the GPU."""
     likely = [each.expected for each in proposals]
     most = [each.high or each.expected for each in proposals]
-    work = [replay.gpu_work(changes) for changes in (likely, most)]
+    ways = [likely] if most == likely else [likely, most]
+    work = [replay.gpu_work(changes) for changes in ways]
     limit = max(replay.limit(each) for each in [each for each in work if each > 0] or work[:1])
-    if not replay.leaves_gpu_work(likely) or not replay.leaves_gpu_work(most):
-        return min(HOST_UNSURE * limit, _limit_of_kept(replay, [*likely, *most]))
+    if not all(map(replay.leaves_gpu_work, ways)):
+        return min(HOST_UNSURE * limit, _limit_of_kept(replay, [each for way in ways for each in way]))
     return limit if limit < MOSTLY_BUSY else HOST_UNSURE * limit
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from parsers.model import F64, I64, EventKind, Trace, derived
+from parsers.model import BOOL, F64, I64, EventKind, Trace, derived
 from parsers.model.late import dataclass
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
@@ -286,7 +286,7 @@ class Replay:
         overlay = before.copy()
         if not changes:
             return overlay
-        first = np.append(False, np.diff(self.host.step) == 1)
+        first = self._first_in_step
         told = np.zeros(int(first.sum()))
         for change in changes:
             tail, gap = overlay.tail.copy(), overlay.gap[first]
@@ -296,9 +296,14 @@ class Replay:
         thread, earlier = self.host.thread[first], self.of_step_before[first] * before.gap[first]
         gone = before.gap[first] - overlay.gap[first] - told - (before.gap[first] - earlier)
         whole = np.bincount(thread, earlier, minlength=self.host.threads)
-        gone = np.bincount(thread, np.clip(gone, 0.0, earlier), minlength=self.host.threads)
-        overlay.tail *= 1.0 - gone / np.maximum(whole, 1.0)
+        of_thread = np.bincount(thread, np.clip(gone, 0.0, earlier), minlength=self.host.threads)
+        overlay.tail *= 1.0 - of_thread / np.maximum(whole, 1.0)
         return overlay
+
+    @cached_property
+    def _first_in_step(self) -> BOOL:
+        """Which calls are the first of a step that follows another."""
+        return np.append(False, np.diff(self.host.step) == 1)
 
     @cached_property
     def of_step_before(self) -> F64:
