@@ -89,11 +89,11 @@ def test_summaries_give_what_a_full_reading_of_all_ranks_gives(where: Path) -> N
 @pytest.mark.parametrize(
     "name",
     [
-        *("ddp/no_overlap", "ddp/straggler_gpu", "real/pipeline"),
+        *("ddp/straggler_gpu", "real/pipeline"),
         *(
             pytest.param(name, marks=pytest.mark.thorough)
             for name in (
-                *("ddp/fsdp_ok", "real/small_shards"),
+                *("ddp/fsdp_ok", "ddp/no_overlap", "real/small_shards"),
                 *("ddp/manual_allreduce", "ddp/overlap_ok", "ddp/straggler_cpu", "ddp/tiny_buckets"),
                 *("real/many_small", "real/rank0_writes", "real/slow_loader", "real/uneven_lengths"),
             )
