@@ -6,12 +6,11 @@ from pathlib import Path
 
 from parsers import open_trace
 from parsers.model import EventKind
+from tests.benchmarks.database_loading import scan
 from tests.benchmarks.generate_nsys import write_export
 
 
 def test_a_generated_export_opens_with_steps_operators_and_launches(tmp_path: Path) -> None:
-    from tests.benchmarks.database_loading import scan  # late: half a second in every process of the tests
-
     path = write_export(tmp_path / "made.sqlite", 20_000)
     trace = open_trace([path])
     assert len(trace.events) == scan(path)
