@@ -1,4 +1,4 @@
-"""Operators that only move memory: how many bytes each reads and writes at least, every tensor counted once."""
+"""Operators that move memory or compare rows: how many bytes each reads and writes at least, every tensor once."""
 
 from __future__ import annotations
 
@@ -113,6 +113,15 @@ def weights_of_rows(inputs: Inputs) -> Work | None:
     return _moves(inputs.bytes_at(0, 1) + int(inputs.value(2)) * shape[-1] * size)
 
 
+def all_pairs(inputs: Inputs) -> Work | None:
+    """Writes a number for each pair of rows: per column a difference, its square and a sum."""
+    first, second = inputs.shapes[0], inputs.shapes[1]
+    if len(first) < 2 or len(second) < 2:
+        return None
+    made = math.prod(first[:-1]) * second[-2]
+    return Work(3.0 * made * first[-1], inputs.bytes_at(0, 1) + made * inputs.element(0))
+
+
 def _each(names: str, kind: Kind, endings: Iterable[str] = ("",)) -> dict[str, Kind]:
     return {name + ending: kind for name in names.split() for ending in endings}
 
@@ -176,6 +185,7 @@ MEMORY: dict[str, Kind] = {
     ),
     **_each("embedding index", rows_read),
     **_each("gather", gathered),
+    **_each("_cdist_forward", all_pairs),
     **_each("index_select", selected),
     **_each("embedding_dense_backward", weights_of_rows),
     **_each("index_add_ index_copy_", added_at(0, 2, 3)),

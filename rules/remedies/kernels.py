@@ -256,6 +256,16 @@ _BY_NAME: tuple[tuple[re.Pattern[str], tuple[Words, ...]], ...] = (
         ),
     ),
     (
+        regex(r"cdist"),
+        (
+            "Compare only what can be near: the rows of one group or cell, in batches of their own.",
+            for_pytorch(
+                "Many columns: compute_mode='use_mm_for_euclid_dist' multiplies matrices. Few columns: "
+                "(a[:, None] - b).square().sum(-1), compiled."
+            ),
+        ),
+    ),
+    (
         regex(r"cumsum|cumprod|sum|mean|max|min|norm|softmax"),
         ("Work along the last dimension, whose elements are contiguous: transpose before and after.",),
     ),

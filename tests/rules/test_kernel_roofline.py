@@ -202,6 +202,8 @@ HALF, SINGLE, INDEX = '"c10::BFloat16"', '"float"', '"long int"'
          35 * 8 + 35 * 16 * 2 + 2 * 9 * 16 * 2),
         ("aten::gather", "[[1000, 16], [], [35, 16]]", f'[{HALF}, "", {INDEX}]', (), 560 * (8 + 2 * 2)),
         ("aten::index_select", "[[1000, 16], [], [35]]", f'[{HALF}, "", {INDEX}]', ("", "0", ""), 35 * (8 + 2 * 32)),
+        ("aten::_cdist_forward", "[[2, 30, 3], [2, 50, 3], []]", f"[{SINGLE}, {SINGLE}]", (), 4 * (480 + 2 * 30 * 50)),
+        ("aten::_cdist_forward", "[[30], [50], []]", f"[{SINGLE}, {SINGLE}]", (), None),
         ("aten::index", "[[1000, 16], [[1000, 16]]]", f'[{HALF}, "TensorList"]', (), None),
         ("aten::_foreach_add_", "[[[8, 16], [4]], [[8, 16], [4]]]", '["TensorList", "TensorList"]', (), 4 * 3 * 132),
         ("triton_poi_fused_add_0", "[[8, 16], [8, 16], []]", f"[{HALF}, {SINGLE}]", (), 128 * 6),

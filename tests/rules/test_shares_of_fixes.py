@@ -53,6 +53,12 @@ def test_a_slow_operator_with_a_fiftieth_of_the_gpus_time_is_worth_a_faster_kern
 ) -> None:
     """Its 11 MB can be read and written in 3 us."""
 
+    analysis = with_a_slow_operator(took)
+    (wanted,) = [each for each in fixes() if each.id == "use-faster-kernels"]
+    assert bool(list(wanted.proposals(analysis, replay_of(analysis)))) is found
+
+
+def with_a_slow_operator(took: float) -> Analysis:
     def body(trace: TinyTrace, _: int) -> None:
         trace.shapes(trace.op(0, 8, "aten::add"), [[900_000]] * 2, ["float", "float"])
         trace.operation(10, 10 + took, "void vectorized_elementwise_kernel<4>", 2)
@@ -60,9 +66,18 @@ def test_a_slow_operator_with_a_fiftieth_of_the_gpus_time_is_worth_a_faster_kern
             begin, each = 10 + took + number * (2_000 - took) / 10, (2_000 - took) / 10
             trace.operation(begin, begin + each, "void some_other_kernel", 9 + 6 * number)
 
-    analysis = Analysis(steps(5, STEP_US, body).build())
+    return Analysis(steps(5, STEP_US, body).build())
+
+
+@pytest.mark.parametrize(("took", "left"), [(310.0, 0.7), (340.0, 0.12)])
+def test_most_of_an_operator_goes_that_reaches_less_than_a_hundredth(took: float, left: float) -> None:
+    """At the roof it takes 3.2 us."""
+    replay = replay_of(with_a_slow_operator(took))
     (wanted,) = [each for each in fixes() if each.id == "use-faster-kernels"]
-    assert bool(list(wanted.proposals(analysis, replay_of(analysis)))) is found
+    (proposal,) = wanted.proposals(replay.analysis, replay)
+    slow = replay.device.duration == took * 1_000
+    changed = replay.overlay([proposal.expected]).duration[slow]
+    assert changed == pytest.approx(took * left * 1_000, rel=0.05)
 
 
 @pytest.mark.parametrize(("multiplied", "moves"), [(0.42, True), (0.43, False)])
