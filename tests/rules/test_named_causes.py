@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from rules.fixes.catalog.unneeded_gradients import computed_again
 from rules.fixes.plan import Plan
 from rules.wording.words import Reader
 from tests.examples import one_of
@@ -283,92 +282,6 @@ def test_anomaly_detection_is_told_by_its_name(functions: int, asking: int, foun
         said = f"Turn anomaly detection off: the backward pass checks for NaN {asking} times in a step"
         assert titles(plan)["stop-checking-for-nan"] == said
         assert "remove-read-backs" not in promised(plan)
-
-
-# ---- checkpointing ---------------------------------------------------------------------------------------------------
-
-
-def recomputed(
-    again: float,
-    filled: float = 0.0,
-    operator: str = "aten::linear",
-    before: bool = False,
-    after: bool = False,
-    multiplied: float = 0.5,
-) -> Plan:
-    """A backward pass that first computes the forward pass again, for ``again`` us, of which products are a part.
-
-    In the same function another operator runs right before that, or right behind it.
-    """
-
-    def body(trace: TinyTrace, _: int) -> None:
-        for number in range(20):
-            trace.op(5 + number * 100, 95 + number * 100, "aten::linear")
-            trace.operation(20 + number * 100, 90 + number * 100, "void gemm", 10 + number * 100)
-        trace.op(2_100, 2_100 + 1_600, FUNCTION, AUTOGRAD)
-        if before:
-            trace.op(2_101, 2_108, "aten::gather", AUTOGRAD)
-            trace.operation(2_112, 2_120, "void gather", 2_102, thread=AUTOGRAD)
-        if after:
-            trace.op(2_205, 2_215, "aten::gather", AUTOGRAD)
-            trace.operation(2_127 + again, 2_137 + again, "void gather", 2_206, thread=AUTOGRAD)
-        trace.op(2_110, 2_150, operator, AUTOGRAD)
-        product = 2_125 + again * multiplied
-        trace.operation(2_125, product, "void gemm", 2_115, thread=AUTOGRAD)
-        trace.operation(
-            product, 2_125 + again, "void vectorized_elementwise_kernel<4>", 2_155, thread=AUTOGRAD
-        )
-        trace.op(2_160, 2_200, operator, AUTOGRAD)
-        trace.operation(2_125 + again, 2_126 + again, "void gemm", 2_165, thread=AUTOGRAD)
-        for number in range(12):
-            launch = 2_220 + number * 100
-            trace.operation(
-                launch + 10 + again / 10, launch + 95 + again / 10, "void gemm", launch, thread=AUTOGRAD
-            )
-        if filled:
-            trace.counter("GPU 0 allocated memory", "B", [(1.0, filled * 80e9), (3_000.0, filled * 80e9)])
-
-    return plan_of_body(body, length=4_000)
-
-
-def test_a_forward_pass_inside_the_backward_pass_is_told_as_a_whole() -> None:
-    plan = recomputed(400)
-    assert titles(plan)["keep-activations"].startswith("Keep activations instead of recomputing them: 14 %")
-    assert promised(plan)["keep-activations"] > 1.05
-
-
-@pytest.mark.parametrize(
-    ("changed", "found"),
-    [
-        ({"again": 160.0}, True),
-        ({"again": 110.0}, False),
-        ({"again": 400.0, "operator": "aten::mm"}, False),
-        ({"again": 400.0, "operator": "aten::addmm"}, True),
-        ({"again": 400.0, "filled": 0.69}, True),
-        ({"again": 400.0, "filled": 0.71}, False),
-    ],
-    ids=[
-        "five per cent",
-        "less",
-        "of the backward pass",
-        "as in GPT-2",
-        "room in memory",
-        "memory is filled",
-    ],
-)
-def test_what_counts_as_computed_again(changed: dict[str, float], found: bool) -> None:
-    assert ("keep-activations" in promised(recomputed(**changed))) is found  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "calls"), [(False, False, 3), (True, False, 4), (False, True, 3)]
-)
-def test_what_a_function_calls_before_its_activations_are_there_computes_them(
-    before: bool, after: bool, calls: int
-) -> None:
-    plan = recomputed(400, before=before, after=after)
-    again = computed_again(plan.replay.analysis, plan.replay)
-    assert again.sum() == calls * plan.replay.steps
 
 
 # ---- sparse optimizers -----------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from rules.findings.category import Category
 from rules.fixes.base import fixes
 from rules.replay.replay import replay_of
 from tests.rules.builder import TinyTrace, steps
-from tests.rules.test_named_causes import recomputed
+from tests.rules.test_computed_again import recomputed
 
 STEP_US = 4_000.0
 

@@ -16,7 +16,7 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.gpu.memory_bound import FUSABLE
-from rules.analysis.names.operators import FORWARD, is_autograd_function
+from rules.analysis.names.operators import is_autograd_function
 from rules.analysis.names.regions import is_optimizer_step
 from rules.analysis.stretches.backward_again import backward_again
 from rules.analysis.stretches.unneeded_gradients import unneeded_gradients
@@ -24,7 +24,7 @@ from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions, noting_ns_for
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, Remedy, fix, remedy
 from rules.fixes.changes import durations_times, less_host_time, of_nodes, share_of, together, without_calls
-from rules.fixes.forms.graph_passes import computed_again_in_graphs
+from rules.fixes.forms.graph_passes import computed_again, computed_again_in_graphs, saving_ns
 from rules.fixes.forms.others_gradients import others_gradients, runs_for_nothing
 from rules.fixes.loops.filled import filled, joined
 from rules.kernels.recorded_shapes import Shape, elements, inputs_of_event, inputs_of_events
@@ -372,6 +372,7 @@ When it applies
 
 What is changed in the replay
     Everything up to the last of these operators in each function is gone, and of a graph the time of its forward pass.
+    So is the CPU time that torch.utils.checkpoint takes to keep the state of random numbers and to put it back.
 
 What makes it more or less
     Whether the GPU's memory has room for the activations.
@@ -381,6 +382,7 @@ What makes it more or less
         device = replay.device
         again = computed_again(analysis, replay)
         in_graphs = computed_again_in_graphs(analysis, replay)
+        saving = saving_ns(analysis, again)
         share = share_of(replay, again[device.launch])
         share += float(device.duration @ in_graphs) / max(float(device.duration.sum()), 1.0)
         if share < MIN_GPU_SHARE or is_nearly_full(analysis):
@@ -399,7 +401,11 @@ What makes it more or less
                 ),
                 code=for_pytorch(_CODE),
             ),
-            expected=together(without_calls(replay, again), durations_times(in_graphs > 0, 1 - in_graphs)),
+            expected=together(
+                without_calls(replay, again),
+                less_host_time(saving > 0, saving),
+                durations_times(in_graphs > 0, 1 - in_graphs),
+            ),
             depends_on="whether the GPU's memory has room for the activations",
         )
 
@@ -410,21 +416,3 @@ def _categories(analysis: Analysis, replay: Replay, again: BOOL) -> tuple[Catego
     moving = share_of(replay, again & of_kinds(family, *FUSABLE))
     memory = (Category.MEMORY_BOUND_KERNELS,) if moving > MAJORITY * share_of(replay, again) else ()
     return *_COMPUTED_AGAIN, *memory
-
-
-def computed_again(analysis: Analysis, replay: Replay) -> BOOL:
-    """Which calls belong to a forward pass inside the backward pass.
-
-    A function of the backward pass asks for its activations first: what it calls until they are there computes them.
-    """
-    function, host = autograd_functions(analysis), replay.host
-    forward = (function >= 0) & surroundings_of(analysis).inside(FORWARD.__contains__)
-    found = np.zeros(len(function), bool)
-    if not forward.any():
-        return found
-    functions, which = np.unique(function[forward], return_inverse=True)
-    last = np.zeros(len(functions), np.int64)
-    np.maximum.at(last, which, host.start[forward])
-    mine = np.flatnonzero(np.isin(function, functions))
-    found[mine] = host.start[mine] <= last[np.searchsorted(functions, function[mine])]
-    return found

@@ -1,15 +1,65 @@
-"""The passes of a training inside a CUDA graph, by the names of its kernels: which forward work is done again."""
+"""Which work of the forward pass the backward pass does again, of operators and inside CUDA graphs."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from parsers.model.arrays import F64, I64, rows_by
+from parsers.model import BOOL, EventKind
+from parsers.model.arrays import F64, I64, distinct_values, rows_by
 from parsers.model.late import regex
 from parsers.model.names.per_name import numbers_of
 from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import Intervals, union
+from rules.analysis.names.operators import FORWARD
+from rules.fixes.backward import autograd_functions
+from rules.replay.chance import time_within
 from rules.replay.replay import Replay
+from rules.replay.surroundings import surroundings_of
 from rules.terms import MAJORITY
+
+
+def computed_again(analysis: Analysis, replay: Replay) -> BOOL:
+    """Which calls belong to a forward pass inside the backward pass.
+
+    A function of the backward pass asks for its activations first: what it calls until they are there computes them.
+    """
+    function, host = autograd_functions(analysis), replay.host
+    forward = (function >= 0) & surroundings_of(analysis).inside(FORWARD.__contains__)
+    found = np.zeros(len(function), bool)
+    if not forward.any():
+        return found
+    functions, which = np.unique(function[forward], return_inverse=True)
+    last = np.zeros(len(functions), np.int64)
+    np.maximum.at(last, which, host.start[forward])
+    mine = np.flatnonzero(np.isin(function, functions))
+    found[mine] = host.start[mine] <= last[np.searchsorted(functions, function[mine])]
+    return found
+
+
+_SAVES = "_NoopSaveInputs"  # torch.utils.checkpoint, as it enters a part of the forward pass
+
+
+def saving_ns(analysis: Analysis, again: BOOL) -> F64:
+    """How much of the time before each call goes to keeping what computing ``again`` starts from, and putting it back.
+
+    That is before the forward pass of each part, where the states of random numbers are read, and behind the last call
+    that computes it again; what passes there inside operators with work is left out.
+    """
+    around = surroundings_of(analysis)
+    host = around.replay.host
+    if not again.any():
+        return np.zeros(len(host))
+    same = np.append(False, np.diff(autograd_functions(analysis)) == 0)
+    behind = ~again & same & np.append(False, again[:-1])
+    before = around.time_inside(_SAVES.__eq__, EventKind.CPU_OP) > 0
+    launching = distinct_values(around.whole_operator)
+
+    def inside(thread: int) -> Intervals:
+        operators = analysis.threads.activity(thread).whole_operators
+        return union(*analysis.trace.events.spans(operators[np.isin(operators, launching)]))
+
+    return np.where(behind | before, np.maximum(host.gap - time_within(host, inside), 0.0), 0.0)
+
 
 MIN_LAYERS = 4  # kernels of the forward pass: of fewer nobody knows whether they come again
 _BACKWARD = regex(r"backward|_bwd|bprop|grad_input|_bw_")
