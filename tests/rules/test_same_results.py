@@ -54,6 +54,7 @@ class Picture:
     wanted_us: float = 0.0  # what the first of these takes for a gradient of its input, if it computes one
     leading: int = 0  # functions without a kernel before those of either run
     marked_late: float = 0.0  # steps are marked so much later than they begin
+    closure: bool = False  # the optimizer asks for all of it
 
     def plan(self) -> Plan:
         trace, queue = TinyTrace(), Queue()
@@ -103,7 +104,7 @@ class Picture:
                 self._gather(trace, at + 46, WEIGHTS, "aten::add_")
             at += 80
         self._gather(trace, at, PICTURE, self.stores)
-        trace.region(at + 40, at + 70, "Optimizer.step#Adam.step")
+        trace.region(5 if self.closure else at + 40, at + 70, "Optimizer.step#Adam.step")
         self._operator(trace, queue, at + 42, "aten::_fused_adam_", [[list(self.updates)]], 10.0)
 
     def _lead(self, trace: TinyTrace, at: float, number: int) -> float:
@@ -200,6 +201,7 @@ def test_runs_through_a_frozen_network_that_lead_to_no_gradient(program: Picture
     [
         (Picture(), True),
         (Picture(asks=False), False),
+        (Picture(closure=True), False),
         (Picture(updates=(1024, 1024)), True),
         (Picture(averages="aten::_foreach_lerp_"), False),
         (Picture(averages="aten::_foreach_zero_"), True),
@@ -214,6 +216,7 @@ def test_runs_through_a_frozen_network_that_lead_to_no_gradient(program: Picture
     ids=[
         "another picture",
         "none",
+        "a closure of the optimizer",
         "a copy of what is trained",
         "a moving average of what is trained",
         "gradients are cleared",

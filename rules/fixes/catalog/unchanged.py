@@ -157,7 +157,7 @@ def unchanged_passes(analysis: Analysis, replay: Replay) -> I64:
         turn = np.searchsorted(table.end[steps], table.start[called])
         updating = table.start[called] >= table.start[steps[np.minimum(turn, len(steps) - 1)]]
         flows, working = np.isin(called, differentiated), np.isin(called, works)
-        for each in distinct_values(turn[flows]):
+        for each in distinct_values(turn[flows & ~updating]):
             mine = np.flatnonzero((turn == each) & ~updating)
             mine = mine[: int(np.flatnonzero(flows[mine])[-1]) + 1]
             written |= _written(trace, called[mine])
