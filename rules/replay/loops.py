@@ -24,6 +24,7 @@ _UNEVEN = -2_000_000  # and less: their kinds are those of no other loops
 _GENERATED = regex(r"triton_\w+_fused_\w*\d$")  # its number tells it from the others of its graph
 _SIZES = regex(r"\d+")
 _WAYS = regex(r"(vectorized|unrolled|index|legacy)?_?elementwise_kernel(_with_index)?(<((\(int\))?\d+, )?)?")
+_JITTED = regex(r"_vectorized\d+(?=_kernel$)")  # how a kernel that torch compiles at run time reads
 _HOW_IT_READS = ", std::array<char"  # behind what it computes
 
 
@@ -107,12 +108,15 @@ def uneven_loops_of(analysis: Analysis) -> tuple[Loop, ...]:
 
 
 def _calls(analysis: Analysis) -> tuple[I64, I64, I64]:
-    """The host nodes but those that set memory, the kind of each, and which stretch of one step and thread it is in."""
+    """The host nodes but those that set or allocate memory, their kinds, and in which stretch of one step and thread.
+
+    When memory is allocated follows from what is cached.
+    """
     replay = replay_of(analysis)
     if replay.program is None:
         return (np.empty(0, np.int64),) * 3
     host = replay.host
-    kept = np.flatnonzero(host.call != Call.MEMSET)
+    kept = np.flatnonzero((host.call != Call.MEMSET) & (host.call != Call.ALLOCATE))
     edges = (np.diff(host.thread[kept]) != 0) | (np.diff(host.step[kept]) != 0)
     return kept, kinds_of_calls(analysis)[kept], np.cumsum(np.append(True, edges)[: len(kept)])
 
@@ -127,7 +131,7 @@ def kinds_of_calls(analysis: Analysis) -> I64:
     def number(name: str) -> int:
         if _GENERATED.match(name):
             return kinds.setdefault(name, len(kinds))
-        plain = _SIZES.sub("", _WAYS.sub("elementwise<", name).partition(_HOW_IT_READS)[0])
+        plain = _SIZES.sub("", _WAYS.sub("elementwise<", _JITTED.sub("", name)).partition(_HOW_IT_READS)[0])
         return kinds.setdefault(plain, len(kinds))
 
     kernel = numbers_of(trace, device.event, number)

@@ -321,6 +321,28 @@ def test_rounds_that_pick_what_the_one_before_found_are_no_items(
     assert bool(of_body(body)) is found
 
 
+FILL = "void vectorized_elementwise_kernel<4, FillFunctor<float>>"
+
+
+@pytest.mark.parametrize(
+    ("clouds", "anew", "found"),
+    [(8, FILL, True), (7, FILL, False), (8, "void copy_kernel", False)],
+    ids=["cloud by cloud", "a few", "the state goes on"],
+)
+def test_loops_that_hand_a_state_on_are_items_where_each_begins_anew(
+    clouds: int, anew: str, found: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 10.0
+        for _cloud in range(clouds):
+            for name in (anew, *((ROWS, "void minimum_kernel", FARTHEST) * 54)):
+                trace.kernels(at, 1, 5, 20, name)
+                at += 20
+        trace.kernels(at, 1, 5, 20, "void last_kernel")
+
+    assert bool(of_body(body, length=100 + clouds * 163 * 20)) is found
+
+
 FUNCTION = "autograd::engine::evaluate_function: MulBackward0"
 
 

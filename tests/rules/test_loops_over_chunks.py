@@ -60,3 +60,46 @@ def test_chunks_of_a_batch_are_items(cut: list[int], rows: int, found: bool) -> 
 @pytest.mark.parametrize(("calls", "found"), [(160, True), (161, False)])
 def test_rounds_are_as_long_as_a_network_of_ten_layers(calls: int, found: bool) -> None:
     assert is_loop([3200, 32], pointwise=calls - 1) is found
+
+
+@pytest.mark.parametrize(
+    ("whole", "piece", "behind", "found"),
+    [
+        ([20, 64, 32], [2, 64, 32], "cat", True),
+        ([19, 64, 32], [2, 64, 32], "cat", True),
+        ([18, 64, 32], [2, 64, 32], "cat", False),
+        ([22, 64, 32], [2, 64, 32], "cat", True),
+        ([23, 64, 32], [2, 64, 32], "cat", False),
+        ([10, 64, 32], [1, 64, 32], "cat", False),
+        ([64, 20, 32], [64, 2, 32], "cat", False),
+        ([20, 64, 32], [2, 64, 32], "add", False),
+    ],
+    ids=[
+        "as many",
+        "last one short",
+        "one chunk less",
+        "one more",
+        "too many",
+        "single rows",
+        "columns",
+        "not put together",
+    ],
+)
+def test_layers_that_take_chunks_of_one_tensor_are_items(
+    whole: list[int], piece: list[int], behind: str, found: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        cut = trace.op(6, 8, "aten::split")
+        trace.shapes(cut, [whole, [], []], ["float", "Scalar", "Scalar"])
+        at = 10.0
+        for _round in range(ROUNDS):
+            layer = trace.op(at, at + 20, "aten::linear")
+            trace.shapes(layer, [piece, [32, 32]], ["float", "float"])
+            trace.kernels(at + 2, 1, 5, 30, PRODUCT)
+            trace.kernels(at + 22, 1, 5, 30, "void flash_fwd_kernel")
+            trace.kernels(at + 42, 1, 5, 30, "void scale_kernel")
+            at += 60
+        trace.op(at - 5, at + 5, f"aten::{behind}")
+        trace.kernels(at, 1, 5, 10, "void last_kernel")
+
+    assert bool(of_body(body, length=100 + ROUNDS * 60)) is found

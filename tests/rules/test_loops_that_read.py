@@ -70,6 +70,36 @@ def test_how_an_elementwise_kernel_reads_follows_from_where_its_item_begins(
 
 
 @pytest.mark.parametrize(
+    ("other", "over_items"),
+    [("exp2_kernel_vectorized2_kernel", True), ("exp2_kernel_scaled_kernel", False)],
+    ids=["reads otherwise", "computes something else"],
+)
+def test_how_a_kernel_compiled_at_run_time_reads_follows_from_its_item(other: str, over_items: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for number in range(ROUNDS):
+            at = 10.0 + number * 30
+            name = "exp2_kernel_kernel" if number * number % 7 < 3 else other
+            trace.operation(at + 6, at + 8, name, at)
+            trace.operation(at + 16, at + 18, "void reduce", at + 10)
+            trace.operation(at + 26, at + 28, "void gather", at + 20)
+
+    assert ("join-loop" in promised(plan_of_body(body, length=20 + ROUNDS * 30))) is over_items
+
+
+@pytest.mark.parametrize(("call", "over_items"), [("cudaMalloc", True), ("cudaStreamSynchronize", False)])
+def test_what_some_rounds_allocate_makes_them_no_others(call: str, over_items: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for number in range(ROUNDS):
+            at = 10.0 + number * 40
+            trace.operation(at + 6, at + 8, "void scale", at)
+            if number * number % 7 < 3:
+                trace.call(at + 10, at + 14, call)
+            trace.operation(at + 26, at + 28, "void reduce", at + 20)
+
+    assert ("join-loop" in promised(plan_of_body(body, length=20 + ROUNDS * 40))) is over_items
+
+
+@pytest.mark.parametrize(
     ("waits", "other", "over_items"),
     [
         (True, "void at::native::vectorized_elementwise_kernel<4, Add<float> >(int, Add<float>)", True),

@@ -75,11 +75,13 @@ When it applies
     input out of a stack or ends with a different size than it begins with, sixteen or more items are rows of a
     stack whose results are read back, or the CPU does something of its own only before every so many items that it
     sends and reads back. Loops in programs that are not Python usually step through time: each iteration needs the
-    previous one. So do iterations that begin by picking rows and end by finding the largest or smallest value.
-    Iterations that do nothing but read values back, or send them, are none. Where a value that is read back says which
-    of two elementwise kernels follows, the iterations are the same. So are those that read back within eight calls
-    whether their item has any rows, and skip the rest if not, as loops over the classes of boxes do, and those without
-    layers and products of which four fifths of the calls are the same, as where every other picture is flipped.
+    previous one. So do iterations that begin by picking rows and end by finding the largest or smallest value; but
+    eight or more such loops in a row, each with a state filled anew, have an item each. So have layers that each take
+    two or more rows of one tensor, if their results are put together. Iterations that do nothing but read values back,
+    or send them, are none. Where a value that is read back says which of two elementwise kernels follows, the
+    iterations are the same. So are those that read back within eight calls whether their item has any rows, and skip
+    the rest if not, as loops over the classes of boxes do, and those without layers and products of which four fifths
+    of the calls are the same, as where every other picture is flipped.
 
 What is changed in the replay
     The CPU runs the body once. The GPU work of the other iterations remains, without the 1.5 us that each kernel

@@ -348,7 +348,7 @@ def _calls(analysis: Analysis, shapes: frozenset[Shape]) -> BOOL:
 def _makes(analysis: Analysis, operator: int, shapes: frozenset[Shape]) -> bool:
     """Whether an operator of the backward pass works on a gradient of a parameter with one of these shapes."""
     inputs = inputs_of_event(analysis.trace, operator)
-    given = [tuple(sorted(each)) for each in inputs]
+    given = [tuple(sorted(each)) if all(isinstance(side, int) for side in each) else () for each in inputs]
     name = analysis.trace.name(operator) if operator >= 0 else ""
     if name == _PRODUCT and len(inputs) > 1 and len(inputs[0]) == len(inputs[1]) == 2:
         return tuple(sorted((inputs[0][0], inputs[1][1]))) in shapes and shapes.isdisjoint(given)

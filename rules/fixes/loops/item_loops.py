@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -18,8 +19,8 @@ from rules.fixes.backward import autograd_functions
 from rules.fixes.changes import copies, counts_rows, of_nodes, optimizer_calls
 from rules.fixes.loops.branching import branching_loops
 from rules.fixes.loops.independent_rounds import independent_rounds, networks, picks_rows
-from rules.fixes.loops.items import carry_a_state
-from rules.replay.loops import Loop, loops_of, short_loops_of, uneven_loops_of
+from rules.fixes.loops.items import carry_a_state, in_chunks
+from rules.replay.loops import MIN_TIMES, Loop, loops_of, short_loops_of, uneven_loops_of
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 
@@ -69,6 +70,7 @@ MIN_GROUPS, MIN_IN_GROUP = 3, 4
 MIN_IN_STRETCH = 4  # loops in each step: fewer are one after the other for the same items
 MANY_ROUNDS = 16  # shorter loops with nearly as many rounds may be others
 IN_TIME, OUT_OF_TIME = 0.8, 0.1  # of the rounds that begin a group have a long pause, and of the others
+_FILL = "FillFunctor"
 _WAYS_OF_THE_MODEL = (Family.NORMALISATION, Family.ATTENTION, Family.CONVOLUTION, Family.COLLECTIVE)
 _PRODUCTS = (Family.GEMM, Family.TRITON)
 
@@ -107,12 +109,19 @@ def _independent(analysis: Analysis, replay: Replay) -> dict[bool, tuple[Loop, .
     independent = {loop.times for loop in loops if counting[loop.first : loop.last].any()}
     independent |= independent_rounds(analysis, replay, loops, products)
     of_items = networks(analysis, replay, loops)
+    of_items |= in_chunks(
+        analysis, replay, [each for each in loops if (of_model | products)[each.first : each.last].any()]
+    )
     found: dict[bool, list[Loop]] = {False: [], True: []}
-    for loop, carries in zip(loops, picks_what_was_found(replay, loops), strict=True):
+    carried = picks_what_was_found(replay, loops)
+    other = of_model | products | optimizer | (autograd_functions(analysis) >= 0)
+    again = _of_states(replay, [loop for loop, carries in zip(loops, carried, strict=True) if carries])
+    found[False] += [each for each in again if not other[each.first : each.last].any()]
+    for loop, carries in zip(loops, carried, strict=True):
         body = slice(loop.first, loop.first + loop.body)
         if operator[loop.first] >= 0 and operator[loop.first] == operator[loop.last - 1]:
             continue
-        is_model = of_model[body].any() and loop.times not in of_items
+        is_model = of_model[body].any() and of_items.isdisjoint((loop.times, loop.times + 1))
         if (
             carries
             or is_model
@@ -126,7 +135,6 @@ def _independent(analysis: Analysis, replay: Replay) -> dict[bool, tuple[Loop, .
             found[works].append(loop)
         elif not works:
             found[works] += _groups(replay, loop)
-    other = of_model | products | optimizer | (autograd_functions(analysis) >= 0)
     uneven = [each for each in uneven_loops_of(analysis) if not other[each.first : each.last].any()]
     uneven = [each for each in uneven if not any(_is_inside(each, loops) for loops in found.values())]
     uneven = _without_a_state(analysis, replay, uneven)
@@ -135,6 +143,31 @@ def _independent(analysis: Analysis, replay: Replay) -> dict[bool, tuple[Loop, .
     }
     found[False] += uneven
     return {works: tuple(_without_a_state(analysis, replay, each)) for works, each in found.items()}
+
+
+def _of_states(replay: Replay, loops: Sequence[Loop]) -> list[Loop]:
+    """Loops whose rounds are loops that hand a state on, each of them one that was filled anew.
+
+    As many calls lie between any two of them, fewer than one of them makes.
+    """
+    host = replay.host
+    fills = of_nodes(replay, named(replay.analysis.trace, replay.device.event, lambda name: _FILL in name))
+    runs: dict[tuple[int, ...], list[Loop]] = {}
+    for loop in loops:
+        runs.setdefault((int(host.step[loop.first]), loop.kind, loop.times), []).append(loop)
+    found = []
+    for first, *others in runs.values():
+        apart = {after.first - loop.first for loop, after in pairwise([first, *others])}
+        anew = all(fills[loop.last : after.first].any() for loop, after in pairwise([first, *others]))
+        body = min(apart, default=0)
+        if (
+            len(others) >= MIN_TIMES - 1
+            and len(apart) == 1
+            and body < 2 * (first.last - first.first)
+            and anew
+        ):
+            found.append(replace(first, last=others[-1].last, body=body, times=len(others) + 1))
+    return found
 
 
 def _without_a_state(analysis: Analysis, replay: Replay, loops: Sequence[Loop]) -> list[Loop]:

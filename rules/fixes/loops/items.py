@@ -10,11 +10,13 @@ from parsers.model import BOOL, I64, Attribute, CopyKind, EventKind, derived_by
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.fixes.changes import copies, of_nodes
+from rules.kernels.recorded_shapes import inputs_of_events
 from rules.replay.loops import Loop
 from rules.replay.replay import Replay
 
 MIN_CHAIN = 8  # calls of a round: a shorter one may be of a tensor of a list, which no operator takes out
 MIN_STENCIL = 3  # places in a round at which nothing but slices is taken: neighbours of the same cells
+MIN_ROWS = 2  # of a chunk
 MIN_MORE_SIZES = 2  # of a kernel in all rounds than in one of them
 _SLICE = "aten::slice"
 _SELECT = "aten::select"
@@ -74,6 +76,45 @@ def carry_a_state(analysis: Analysis, replay: Replay, loops: Sequence[Loop]) -> 
         )
     }
     return [known.isdisjoint((loop.times - 1, loop.times, loop.times + 1)) for loop in loops]
+
+
+def in_chunks(analysis: Analysis, replay: Replay, loops: Sequence[Loop]) -> set[int]:
+    """How many rounds the loops have whose results are put together, and that each take a piece of one tensor.
+
+    The piece is some rows of the whole, more than one: a step through time takes one, or a column of the whole batch.
+    A layer takes all of what the one before gives.
+    """
+    trace, host = analysis.trace, replay.host
+    found: set[int] = set()
+    for loop in loops:
+        if loop.times in found:
+            continue
+        operators = operators_of(analysis, replay, int(host.thread[loop.first]))
+        begins = max(loop.first - 2 * loop.body, int(host.first[host.thread[loop.first]]))
+        ends = min(loop.last + loop.body, len(host)) - 1
+        second = [loop.first + loop.body - 1, loop.first + 2 * loop.body - 1]
+        times = [host.start[begins], *host.end[[*second, loop.last - 1]], host.start[ends]]
+        before, first, last, behind, end = np.searchsorted(trace.events.start[operators], times).tolist()
+        if not named(trace, operators[behind:end], _JOINS.__contains__).any():
+            continue
+        around, inside = operators[before:last], operators[first:last]
+        cut = around[named(trace, around, (_CUTS | {_SLICE}).__contains__)]
+        wholes = {shape for shape in map(_first_shape, inputs_of_events(trace, cut)) if len(shape) > 1}
+        shapes = {_first_shape(each) for each in inputs_of_events(trace, inside)}
+        if any(_rows_of(shape, whole, loop.times) for whole in wholes for shape in shapes):
+            found.add(loop.times)
+    return found
+
+
+def _first_shape(inputs: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    first = tuple(inputs[0]) if inputs else ()
+    return first if all(isinstance(each, int) for each in first) else ()
+
+
+def _rows_of(piece: tuple[int, ...], whole: tuple[int, ...], times: int) -> bool:
+    if len(piece) != len(whole) or piece[1:] != whole[1:] or piece[0] < MIN_ROWS:
+        return False
+    return (times - 1) * piece[0] < whole[0] <= (times + 1) * piece[0]
 
 
 class _Operators:
