@@ -52,6 +52,7 @@ class Picture:
     averages: str = ""  # behind the update, by this operator, a tensor with the shape of the weights
     wanted: int = 0  # so many layers also run on what is wanted, with gradients for their weights
     wanted_us: float = 0.0  # what the first of these takes for a gradient of its input, if it computes one
+    stacks: bool = False  # gradients of inputs are put together, as those of what was taken apart
     leading: int = 0  # functions without a kernel before those of either run
     marked_late: float = 0.0  # steps are marked so much later than they begin
     closure: bool = False  # the optimizer asks for all of it
@@ -97,7 +98,10 @@ class Picture:
         for layer in reversed(range(LAYERS)):
             function = trace.op(at, at + 45, f"{FUNCTION}AddmmBackward0", AUTOGRAD)
             trace.builder.attribute(Attribute.SEQUENCE, np.array([function]), number + layer)
-            self._operator(trace, queue, at + 2, "aten::mm", [PICTURE, WEIGHTS], 60.0, thread=AUTOGRAD)
+            name, inputs = (
+                ("aten::cat", [[PICTURE] * 2, []]) if self.stacks else ("aten::mm", [PICTURE, WEIGHTS])
+            )
+            self._operator(trace, queue, at + 2, name, inputs, 60.0, thread=AUTOGRAD)
             if self.gradients:
                 shapes = [[1024, 512], PICTURE]
                 self._operator(trace, queue, at + 22, "aten::mm", shapes, self.weights_us, thread=AUTOGRAD)
@@ -154,12 +158,20 @@ def test_gradients_of_weights_that_lead_to_a_picture(late: float) -> None:
     ("program", "found"),
     [
         (Picture(asks=False), True),
+        (Picture(asks=False, stacks=True), True),
         (Picture(asks=False, gradients=False), False),
         (Picture(asks=False, stores="aten::add_"), False),
         (Picture(asks=False, weights_us=6.3), True),
         (Picture(asks=False, weights_us=5.7), False),
     ],
-    ids=["added up", "none", "all add up, as over several batches", "a twentieth", "less"],
+    ids=[
+        "added up",
+        "puts others together",
+        "none",
+        "all add up, as over several batches",
+        "a twentieth",
+        "less",
+    ],
 )
 def test_gradients_beside_what_is_trained(program: Picture, found: bool) -> None:
     replay = program.plan().replay
