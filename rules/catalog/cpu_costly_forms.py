@@ -18,8 +18,9 @@ from rules.analysis.arithmetic.innermost import outermost
 from rules.analysis.arithmetic.intervals import union
 from rules.analysis.cpu.cpu_time import CpuTime
 from rules.findings.base import Category, Finding, rule
+from rules.kernels.inverses import BEHIND, MAX_COLUMNS, MIN_ROWS, multiplied_inverses
 from rules.kernels.operator_roofs import concrete_inputs, kinds_of_calls, shown_shapes, work_of
-from rules.kernels.recorded_shapes import first_shape, inputs_of_events, single_tensors_in
+from rules.kernels.recorded_shapes import first_shape, single_tensors_in
 from rules.losses.at_once import FASTEST_READ, MAX_OF_A_CORE
 from rules.losses.cpu_work import MIN_SHARE, MIN_STEPS, CostlyWork, gradients_of
 from rules.remedies.costly_forms import NO_FULL_MATRICES, ROUND_LENGTHS, SOLVE_INSTEAD, in_a_fast_type
@@ -124,12 +125,6 @@ def _inside(time: CpuTime, wanted: Any) -> I64:
 # of the time of an inverse, its product and their gradients, beside a Cholesky factor and what it solves: of 64 to 800
 # rows a ninth to a quarter
 LEFT_OF_INVERTING = 0.11
-BEHIND = 4  # operators: the inverse is turned or scaled before it is multiplied
-MIN_ROWS = 64  # of a matrix: of smaller ones, calling operators takes most of the time
-MAX_COLUMNS = 0.5  # of as many as the matrix has: with more, solving takes as long
-_INVERTS = regex(r"aten::(inverse|linalg_inv|linalg_inv_ex|pinverse|linalg_pinv)$")
-_APPLIES = regex(r"aten::(matmul|mm|mv|addmm|addmv|bmm|baddbmm|einsum|dot)$")
-_DETERMINANTS = regex(r"aten::(logdet|slogdet|linalg_slogdet|det|linalg_det)$")
 
 
 @rule
@@ -161,17 +156,10 @@ When it is wrong
 
     def of_steps(self, time: CpuTime) -> Iterable[Finding]:
         trace = time.trace
-        inverses, sizes = _multiplied_inverses(time)
+        inverses, determinants, sizes = multiplied_inverses(trace, time.operators)
         if not len(inverses):
             return
-        determinants = _inside(time, _DETERMINANTS.match)
-        handed = inputs_of_events(trace, determinants)
-        same = [
-            each
-            for each, shapes in zip(determinants.tolist(), handed, strict=True)
-            if shapes and shapes[0] and shapes[0][-1] in sizes
-        ]
-        forward = np.array([*inverses.tolist(), *same], np.int64)
+        forward = np.concatenate((inverses, determinants))
         events = np.concatenate((forward, gradients_of(time, forward)))
         times = len(inverses) / time.steps
         yield from self.told_of(
@@ -181,38 +169,10 @@ When it is wrong
             "Matrices are inverted to be multiplied by a vector",
             f"{times_said(times).capitalize()} a step a matrix of {max(sizes):,} rows is "
             "inverted and then multiplied by fewer columns than it has"
-            + (", and its determinant factorizes it once more." if same else "."),
+            + (", and its determinant factorizes it once more." if len(determinants) else "."),
             remedy=SOLVE_INSTEAD,
             unknown=("Whether the inverse is needed for something else.",),
         )
-
-
-def _multiplied_inverses(time: CpuTime) -> tuple[I64, set[int]]:
-    """The outermost operators that invert a matrix which a vector or few columns meet right behind, and its rows."""
-    trace, operators = time.trace, time.operators
-    applies = named(trace, operators, _APPLIES.match)
-    found, sizes = [], set()
-    for place in np.flatnonzero(named(trace, operators, _INVERTS.match)).tolist():
-        shape = first_shape(trace, int(operators[place]))
-        if len(shape) < 2 or shape[-2] < MIN_ROWS:
-            continue
-        for behind in range(place + 1, min(place + 1 + BEHIND, len(operators))):
-            if applies[behind] and _meets_few(
-                single_tensors_in(trace.text_attribute(Attribute.INPUT_DIMS, int(operators[behind]))),
-                (shape[-1], shape[-2]),
-            ):
-                found.append(int(operators[place]))
-                sizes.add(int(shape[-1]))
-                break
-    return np.array(found, np.int64), sizes
-
-
-def _meets_few(shapes: list[tuple[int, ...]], inverse: tuple[int, int]) -> bool:
-    """Whether a matrix as large as the inverse is multiplied by a vector, or by few rows or columns."""
-    large = [each for each in shapes if each[-2:] == inverse]
-    small = [each for each in shapes if each[-2:] != inverse]
-    most = MAX_COLUMNS * min(inverse)
-    return bool(large) and any(len(each) == 1 or min(each[-2:]) <= most for each in small)
 
 
 MIN_TIMES_LONGER = 2  # one side than the other: of a matrix that is nearly square, little more is computed

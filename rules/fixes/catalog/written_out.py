@@ -1,4 +1,4 @@
-"""What is written out in more steps than it takes: low-rank updates, ranks by sorting twice, element after element."""
+"""What is written out in more steps than it takes: low-rank updates, inverses, sorting twice, single elements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix
 from rules.fixes.changes import MIN_NS, durations_times, per_step, share_of, times, together, without_calls
 from rules.fixes.forms.written import called_in_order, calls_of, costly_calls
 from rules.fixes.loops.item_loops import in_loops
+from rules.kernels.inverses import BEHIND, MAX_COLUMNS, MIN_ROWS, multiplied_inverses
 from rules.kernels.recorded_shapes import Shape, Shapes, fitting, inputs_in, single_tensors_in
+from rules.remedies.costly_forms import SOLVE_INSTEAD
 from rules.remedies.remedy import pytorch_remedy
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
@@ -74,6 +76,52 @@ What makes it more or less
                 code=_FACTORS_CODE,
             ),
             expected=durations_times(mine, factor),
+        )
+
+
+# of inverting 4,096 rows and of its gradient, beside a Cholesky factor, what it solves, and their gradients
+LEFT_OF_INVERTING = 0.45
+
+
+@fix
+class SolveInstead:
+    id = "solve-instead"
+    explanation = f"""
+When it applies
+    A matrix of at least {MIN_ROWS} rows is inverted, and at most {BEHIND} operators later one of its size is multiplied
+    by at most {percent(MAX_COLUMNS)} as many columns. That, determinants of matrices of this size, and the gradients of
+    both take at least 5 % of the GPU's time. Shapes must be recorded.
+
+What is changed in the replay
+    {percent(LEFT_OF_INVERTING)} of the inverse and its gradient remains; the determinants, which the same factor gives,
+    are gone.
+
+What makes it more or less
+    Whether the matrix is symmetric and positive definite, as a covariance is, and whether the inverse is a result.
+"""
+
+    def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
+        if Attribute.INPUT_DIMS not in analysis.trace.attributes:
+            return
+        found = [multiplied_inverses(analysis.trace, each) for each in called_in_order(analysis)]
+        inverses, determinants = (
+            np.concatenate([each[part] for each in found] or [np.empty(0, np.int64)]) for part in (0, 1)
+        )
+        nodes, again = calls_of(analysis, inverses), calls_of(analysis, determinants)
+        share = share_of(replay, (nodes | again)[replay.device.launch])
+        if not len(inverses) or share < MIN_GPU_SHARE:
+            return
+        what = "inverses and determinants" if len(determinants) else "inverses"
+        yield Proposal(
+            title=f"Solve instead of inverting matrices: {percent(share)} of the GPU's time goes to {what}",
+            categories=(Category.SLOW_OPERATOR, Category.RECOMPUTATION, Category.GPU_BOUND),
+            culprit="aten::inverse",
+            problem="Matrices are inverted to be multiplied by a vector",
+            remedy=SOLVE_INSTEAD,
+            expected=together(
+                without_calls(replay, again), durations_times(nodes[replay.device.launch], LEFT_OF_INVERTING)
+            ),
+            depends_on="whether the inverse is needed for something else",
         )
 
 
