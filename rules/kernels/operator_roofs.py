@@ -14,6 +14,7 @@ from parsers.model.arrays import rows_by
 from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named, numbers_of
 from rules.analysis.arithmetic.innermost import Innermost
+from rules.analysis.names.families import classify
 from rules.kernels.gpu_peaks import SHOWN, GpuPeaks, peaks_of
 from rules.kernels.moved_bytes import MEMORY, handed_over
 from rules.kernels.operator_work import PRODUCTS, Work, inputs_of
@@ -282,10 +283,12 @@ def size_in_name(kernel: str) -> int:
 
 
 def precision_of(dtype: str, kernel: str) -> str:
-    """The precision that a product calculates in: a key of ``gpu_peaks.SHOWN``."""
+    """The precision that a product calculates in: a key of ``gpu_peaks.SHOWN``; without a type by the kernel's name."""
     stated = _PRECISIONS.get(dtype.lower())
     if stated == "fp32" and any(word in kernel.lower() for word in _TENSOR_CORES_FOR_SINGLE):
         return "tf32"
+    if stated is None and (named_so := classify(kernel)).tensor_core is False and named_so.dtype in SHOWN:
+        return named_so.dtype
     return stated or precision_in_name(kernel)
 
 

@@ -10,7 +10,13 @@ import pytest
 
 from parsers.model import Attribute, EventKind, KernelProfile, Trace
 from rules.kernels.gpu_peaks import known_gpus, peaks_of
-from rules.kernels.operator_roofs import MEMORY_ROOF, estimated_roofline, operator_roofs, work_of
+from rules.kernels.operator_roofs import (
+    MEMORY_ROOF,
+    estimated_roofline,
+    operator_roofs,
+    precision_of,
+    work_of,
+)
 from rules.kernels.roofline import (
     Point,
     Roof,
@@ -139,6 +145,25 @@ def test_the_table_of_gpus_is_plausible() -> None:
 )
 def test_precisions_in_names(name: str, precision: str) -> None:
     assert precision_in_name(name) == precision
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kernel", "precision"),
+    [
+        ("", "ampere_sgemm_128x64_nn", "fp32"),
+        ("", "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize256x128x8_stage3_warpsize4x2x1_ffma_aligna4", "fp32"),
+        ("", "sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x32_stage3_tensor16x8x8", "tf32"),
+        ("", "ampere_s1688gemm_128x128_nn", "tf32"),
+        ("", "ampere_bf16_s16816gemm_bf16_128x64_nn", "bf16"),
+        ("", "ampere_fp16_s16816gemm_fp16_128x64_nn", "fp16"),
+        ("", "gemm", "fp16"),
+        ("c10::BFloat16", "ampere_sgemm_128x64_nn", "bf16"),
+    ],
+)  # fmt: skip
+def test_the_kernel_s_name_tells_the_precision_of_a_product_whose_type_was_not_recorded(
+    dtype: str, kernel: str, precision: str
+) -> None:
+    assert precision_of(dtype, kernel) == precision
 
 
 @pytest.mark.parametrize(
