@@ -28,6 +28,7 @@ class Attribute(Enum):
     GRAPH_NODE = "graph_node"  # non-zero: the operation ran inside a CUDA graph
     CORRELATION = "correlation"
     LAUNCH_NUMBER = "launch_number"  # of a kernel, which the driver counts up in each process
+    ERROR = "error"  # of a launch that failed: the code that it returned
     SYNC_KIND = "sync_kind"  # SyncKind value
     SEQUENCE = "sequence"  # autograd sequence number of an operator
     FORWARD_THREAD = "forward_thread"

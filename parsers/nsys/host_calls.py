@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 
 from parsers.model import BOOL, I32, I64, Attribute, Effect, EventKind, LaneKind
 from parsers.model.late import dataclass, regex
+from parsers.model.names.calls import error_text, launches_work
 from parsers.nsys.gpu_work import Correlated
 from parsers.nsys.reading import UNKNOWN, Codes, LaneKey, Reading, global_process, taken
 from parsers.sqlite.database import Batch, Table
@@ -93,10 +95,30 @@ def read_api_calls(reading: Reading) -> Correlated:
     columns = {
         "name": table.expression("nameId", UNKNOWN),
         "correlation": table.expression("correlationId", 0),
+        "error": table.expression("returnValue", 0),
     }
     for batch, good, added in _added(reading, table, _API, columns):
         calls.add(*added, taken(batch["correlation"], good))
+        _state_failed_launches(reading, added[0], taken(batch["name"], good), taken(batch["error"], good))
     return calls
+
+
+def _state_failed_launches(reading: Reading, events: I64, names: I64, errors: I64) -> None:
+    """Others return what is no failure: a query says that something has not ended yet."""
+    failed = np.flatnonzero(errors)
+    if not len(failed):
+        return
+    texts = reading.strings_of(names[failed].tolist())
+    launches = [name for name, text in texts.items() if launches_work(call_name(text))]
+    failed = failed[np.isin(names[failed], launches)]
+    reading.builder.attribute(Attribute.ERROR, events[failed], errors[failed])
+    for error, count in Counter(errors[failed].tolist()).items():
+        reading.builder.quality.note(
+            f"failed launches: {error}",
+            Effect.NOTED,
+            f"A launch failed with {error_text(error)}, so it ran nothing.",
+            count=count,
+        )
 
 
 def read_other_calls(reading: Reading) -> None:

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import Attribute, EventKind
+from parsers.model.names.calls import error_text
 from parsers.model.units import duration, percent, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.names.software import is_serving_engine
-from rules.analysis.recording.completeness import gpus_missing
+from rules.analysis.recording.completeness import failed_launches, gpus_missing
 from rules.analysis.recording.subject import MIN_OPERATIONS, Subject, SubjectKind, subject_of
 from rules.analysis.recording.time_units import other_units
 from rules.analysis.steps.analysed_time import SetAside
@@ -50,8 +51,8 @@ class WhatWasRecorded(Rule):
     explanation = """
 What it found
     The recording does not show the program at work: parts of it are in different units of time, GPU records are
-    missing, or it shows a graph being captured, first use, or only a few operations. Or it begins with one long wait,
-    and what matters comes later.
+    missing, every launch failed, or it shows a graph being captured, first use, or only a few operations. Or it begins
+    with one long wait, and what matters comes later.
 
 Why it costs time
     It does not, or only once. But shares of such a recording mean nothing for a run.
@@ -59,12 +60,13 @@ Why it costs time
 How it decides
     Another unit: calls, operators or readings follow the same course as the GPU's operations in a thousand times the
     time, or in a thousandth or a millionth of it; a fifth of the kernels or launches take less than 100 ns, or run on
-    over eight later ones; durations of most names fall into two kinds a thousand times apart; or a rank's kernels
-    take a thousand times as long as those on the others. Missing records: of at least 100 launches made while the GPU
-    was recorded, fewer than 70 % have an operation; or at least 3 launches were made and no kernel is there at all; or
-    of at least 100 numbers with which the driver counts its kernels, fewer than half are present; or XLA starts its
-    programs on more GPUs than have kernels here. A sample: the driver's call numbers are mostly 25 or more apart,
-    or most operations state a wait of less than half the time since the one before them.
+    over eight later ones; durations of most names fall into two kinds a thousand times apart; or a rank's kernels take
+    a thousand times as long as those on the others. Failed launches: all returned an error, and no kernel ran. Missing
+    records: of at least 100 launches made while the GPU was recorded, fewer than 70 % have an operation; or at least 3
+    launches were made and no kernel is there at all; or of at least 100 numbers with which the driver counts its
+    kernels, fewer than half are present; or XLA starts its programs on more GPUs than have kernels here. A sample: the
+    driver's call numbers are mostly 25 or more apart, or most operations state a wait of less than half the time since
+    the one before them.
     One by one: the file holds counters of kernels, for which nvprof runs each kernel alone, and the GPU does not fill
     the time.
     Waiting in GPU times: the profiler timed the GPU between events, and the GPU did not work for another tenth of the
@@ -254,6 +256,39 @@ def _lost_records(_: Analysis, subject: Subject) -> tuple[Headline, Words, tuple
     )
 
 
+_CHECK_THE_LAUNCH = "Check the launch's grid, block and shared memory: a block has at most 1,024 threads."
+_BUILD_FOR_THIS_GPU = "Compile for the GPU that runs the program: nvcc -arch=native."
+_FIND_THE_ACCESS = "Run the program under compute-sanitizer: it names the kernel and the line at fault."
+_AFTER_ERRORS = {
+    1: _CHECK_THE_LAUNCH,
+    2: "Allocate less memory on the GPU, or free some before the launch.",
+    9: _CHECK_THE_LAUNCH,
+    98: _BUILD_FOR_THIS_GPU,
+    209: _BUILD_FOR_THIS_GPU,
+    222: "The driver is older than the CUDA toolkit: update the driver, or use an older toolkit. Or compile for this "
+    "very GPU, which leaves the driver nothing to compile: nvcc -arch=native.",
+    700: _FIND_THE_ACCESS,
+    701: "Use fewer threads per block, or limit the kernel's registers: __launch_bounds__(threads).",
+    719: _FIND_THE_ACCESS,
+}
+
+
+def _failed_launches(analysis: Analysis, subject: Subject) -> tuple[Headline, Words, tuple[Words, ...]]:
+    counted = failed_launches(analysis.trace).counted()
+    with_codes = listed([f"{count:,} with {error_text(code)}" for code, count in counted[:MAX_NAMED]])
+    all_of_them = f"All {subject.launches:,} launches" if subject.launches > 1 else "The only launch"
+    how = with_codes if len(counted) > 1 else f"with {error_text(counted[0][0])}"
+    return (
+        Headline("Every kernel launch failed", error_text(counted[0][0])),
+        f"{all_of_them} failed{':' if len(counted) > 1 else ''} {how}. No kernel ran, so there is nothing to make "
+        "faster yet.",
+        (
+            *dict.fromkeys(_AFTER_ERRORS[code] for code, _ in counted if code in _AFTER_ERRORS),
+            "Check cudaGetLastError() after each launch, so that the program stops at the first error.",
+        ),
+    )
+
+
 def _lost_gpus(analysis: Analysis, _: Subject) -> tuple[Headline, Words, tuple[Words, ...]]:
     missing, started_on = gpus_missing(analysis.trace)
     return (
@@ -330,6 +365,7 @@ _SAID = {
     SubjectKind.OTHER_UNIT: _other_unit,
     SubjectKind.SAMPLE: _sample,
     SubjectKind.WAITS_INCLUDED: _waits_included,
+    SubjectKind.FAILED_LAUNCHES: _failed_launches,
     SubjectKind.LOST_RECORDS: _lost_records,
     SubjectKind.LOST_GPUS: _lost_gpus,
     SubjectKind.TOO_LITTLE: _too_little,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from parsers.model import KernelProfile, Trace
 from parsers.model.late import dataclass
+from parsers.model.names.calls import error_text
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
@@ -12,7 +13,13 @@ from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.analysis.idle.causes import Budget, Cause, IdleTable
 from rules.analysis.inference.serving import serving_of
 from rules.analysis.logs.device_log import log_summary
-from rules.analysis.recording.completeness import completeness_of, ends_early, is_cut, lacks_a_part
+from rules.analysis.recording.completeness import (
+    completeness_of,
+    ends_early,
+    failed_launches,
+    is_cut,
+    lacks_a_part,
+)
 from rules.analysis.recording.plain_ranges import longest_plain_range
 from rules.analysis.recording.subject import subject_of
 from rules.causes import NOTEWORTHY_IDLE, computing, is_small_beside_computing, leading, limiting_kernel
@@ -208,6 +215,8 @@ def _without_operations(trace: Trace) -> str:
     if not counted:
         if is_cut(trace):
             return "The recording stops in the middle: it holds no GPU activity"
+        if (failed := failed_launches(trace)).are_all:
+            return f"Every kernel launch failed: {error_text(failed.counted()[0][0])}"
         launches = completeness_of(trace).launches
         made = f"{launches:,} launch{'es' if launches != 1 else ''} and no kernel"
         return f"The GPU's records are missing: {made}" if launches else _of_plain_ranges(trace)

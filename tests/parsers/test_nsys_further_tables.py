@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from parsers import open_trace
-from parsers.model import EventKind, LaneKind, Trace
+from parsers.model import Attribute, EventKind, LaneKind, Trace
 from parsers.model.memory import AFTER
 from rules import diagnose
 from rules.analysis.analysis import Analysis
@@ -207,3 +208,13 @@ def test_gpus_of_the_first_exports_have_their_names_and_details(tmp_path: Path, 
     assert device.sm_count == (68 if details else None)
     assert device.memory_bandwidth == (760.08e9 if details else None)
     assert device.compute_capability == ((8, 6) if details else None)
+
+
+@pytest.mark.parametrize(
+    ("name", "noted"), [("cudaGraphLaunch_v10000", True), ("cudaEventQuery_v3020", False)]
+)
+def test_only_launches_that_return_an_error_have_failed(tmp_path: Path, name: str, noted: bool) -> None:
+    tables = {"CUPTI_ACTIVITY_KIND_RUNTIME": [call(1, 2, returnValue=600), call(3, 4)]}
+    trace = open_trace([export(tmp_path / "run.sqlite", tables, {1: name})])
+    assert trace.attribute(Attribute.ERROR, np.arange(2), 0).tolist() == [600 if noted else 0, 0]
+    assert any("failed with error 600" in note.reason for note in trace.quality.notes) is noted

@@ -14,7 +14,9 @@ import pytest
 
 from parsers import open_trace
 from parsers.model import Trace
-from rules import diagnose
+from rules import diagnose, diagnosis_of
+from rules.analysis.analysis import Analysis
+from rules.verdict.verdict import verdict
 from tests.parsers.nsys_exports import call, copy, export, kernel, nvtx
 
 STEPS = 4
@@ -166,3 +168,51 @@ def test_exports_in_a_folder_that_only_its_owner_may_write(
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.strip() == ("{8, 7}" if state == "pending wal" else "{7}")
     assert {file.name: file.read_bytes() for file in theirs.iterdir()} == before
+
+
+@pytest.mark.parametrize("kernels_run", [0, 1])
+def test_launches_that_returned_an_error_are_told_with_what_to_do_and_not_as_missing_records(
+    tmp_path: Path, kernels_run: int
+) -> None:
+    launches = [call(1000 * number, 1000 * number + 500, number, returnValue=222) for number in range(2, 22)]
+    launches += [call(30_000, 30_500, 30, returnValue=701)]
+    launches += [call(31_000, 31_500, 31)] * kernels_run
+    trace = open_trace(
+        [
+            export(
+                tmp_path / "run.sqlite",
+                {
+                    "CUPTI_ACTIVITY_KIND_RUNTIME": launches,
+                    "CUPTI_ACTIVITY_KIND_MEMCPY": [copy(500, 900, 100), copy(60_000, 70_000, 101)],
+                    "CUPTI_ACTIVITY_KIND_KERNEL": [kernel(31_600, 32_000, 31)] * kernels_run,
+                },
+            )
+        ]
+    )
+    assert {note.reason: note.count for note in trace.quality.notes} == {
+        "A launch failed with error 222 (unsupported PTX version), so it ran nothing.": 20,
+        "A launch failed with error 701 (too many resources requested), so it ran nothing.": 1,
+    }
+    finding = diagnose(trace).findings[0]
+    assert (finding.title == "Every kernel launch failed: error 222 (unsupported PTX version)") is (
+        kernels_run == 0
+    )
+    assert "records are missing" not in finding.title
+    if not kernels_run:
+        assert "All 21 launches failed: 20 with error 222 (unsupported PTX version)" in finding.explanation
+        assert "update the driver" in finding.advice[0]
+        assert "__launch_bounds__" in finding.advice[1]
+
+
+@pytest.mark.parametrize(("error", "failed"), [(0, False), (999, True)])
+def test_without_any_gpu_work_the_first_sentence_says_whether_launches_failed(
+    tmp_path: Path, error: int, failed: bool
+) -> None:
+    rows = [call(1000 * number, 1000 * number + 500, number, returnValue=error) for number in range(1, 4)]
+    analysis = Analysis(open_trace([export(tmp_path / "run.sqlite", {"CUPTI_ACTIVITY_KIND_RUNTIME": rows})]))
+    said = verdict(analysis, diagnosis_of(analysis))
+    assert said == (
+        "Every kernel launch failed: error 999"
+        if failed
+        else "The GPU's records are missing: 3 launches and no kernel"
+    )

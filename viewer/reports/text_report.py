@@ -18,7 +18,7 @@ from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.host_language import Audience, is_python, program_of
 from rules.analysis.names.software import software_of
-from rules.analysis.recording.completeness import completeness_of, copies_asked_for, is_cut
+from rules.analysis.recording.completeness import completeness_of, copies_asked_for, failed_launches, is_cut
 from rules.fixes.plan import plan_of
 from rules.memory.summary import memory_of
 from rules.verdict.promises import first_step, gain
@@ -143,6 +143,8 @@ def _without_gpu(trace: Trace, analysis: Analysis) -> list[str]:
     if trace.quality.operators_of_an_unrecorded_gpu:
         return []
     if ((time := cpu_time(analysis)) is not None and time.is_all) or trace.quality.operators_lie_in_rows:
+        return []
+    if failed_launches(trace).are_all:
         return []
     launches, copies = completeness_of(trace).launches, copies_asked_for(trace)
     if is_cut(trace):

@@ -137,6 +137,25 @@ BLOCKING = (Call.SYNCHRONIZE, Call.ALLOCATE)
 WORK_CALLS = (Call.GRAPH_LAUNCH, Call.MEMSET, Call.COPY, Call.BLOCKING_COPY, Call.LAUNCH)
 
 
+# of the CUDA API, by the number of the error: those that launches of kernels return
+_ERRORS = {
+    1: "invalid value",
+    2: "out of memory",
+    9: "invalid configuration",
+    98: "invalid device function",
+    209: "no kernel image for this GPU",
+    222: "unsupported PTX version",
+    700: "illegal memory access",
+    701: "too many resources requested",
+    719: "launch failure",
+}
+
+
+def error_text(code: int) -> str:
+    """ "error 222 (unsupported PTX version)"; the number alone where its name is not known."""
+    return f"error {code} ({_ERRORS[code]})" if code in _ERRORS else f"error {code}"
+
+
 _HIP, _CUDA = regex(r"hip[A-Z]\w+\Z"), regex(r"cu(?:da)?[A-Z]\w+\Z")
 
 
@@ -162,6 +181,12 @@ def call_by_pattern(name: str) -> Call:
 def runs_a_kernel(launch: str) -> bool:
     """Whether a call of the class ``LAUNCH`` makes the GPU run something."""
     return not any(each in launch for each in _NO_KERNEL)
+
+
+def launches_work(name: str) -> bool:
+    """Whether a call launches a kernel or a graph."""
+    call = call_of(name)
+    return call is Call.GRAPH_LAUNCH or (call is Call.LAUNCH and runs_a_kernel(name))
 
 
 @derived

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, CopyKind, EventKind, Trace, derived
-from parsers.model.arrays import ascending, median_of, stable_order
+from parsers.model.arrays import ascending, median_of, stable_order, without
 from parsers.model.events import of_kinds
 from parsers.model.late import dataclass, regex
-from parsers.model.names.calls import Call, calls_of, runs_a_kernel
+from parsers.model.names.calls import Call, calls_of, launches_work, runs_a_kernel
 from parsers.model.names.per_name import distinct, named
 from rules.analysis.recording.captures import noted_only
 from rules.terms import MAJORITY
@@ -108,17 +109,45 @@ def copies_asked_for(trace: Trace) -> int:
     return int(np.count_nonzero(of_kinds(classes, Call.COPY, Call.BLOCKING_COPY, Call.MEMSET)))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FailedLaunches:
+    """Launches that returned an error, so that what they launch never ran, with their codes."""
+
+    launches: I64
+    errors: I64
+    are_all: bool  # of the recording, in which no kernel ran either
+
+    def counted(self) -> list[tuple[int, int]]:
+        """Each code and how many launches failed with it, the most frequent first."""
+        return Counter(self.errors.tolist()).most_common()
+
+
+@derived
+def failed_launches(trace: Trace) -> FailedLaunches:
+    """None where the recording does not say what calls returned."""
+    calls = (
+        trace.events.of_kind(EventKind.API) if Attribute.ERROR in trace.attributes else np.empty(0, np.int64)
+    )
+    launches = calls[named(trace, calls, launches_work)]
+    errors = trace.attribute(Attribute.ERROR, launches, 0)
+    failed = errors != 0
+    ran = len(trace.events.of_kind(EventKind.KERNEL, EventKind.GRAPH))
+    return FailedLaunches(launches[failed], errors[failed], bool(len(launches) and failed.all() and not ran))
+
+
 @derived
 def completeness_of(trace: Trace) -> Completeness:
     """Counts launches between the first and the last operation of the GPU; all of them where it has none.
 
-    Launches of graphs run many operations, and launches while one is captured none: they are not counted, nor is
-    anything where only graphs were recorded, operations are not linked one to one, or many kernels have no launch.
+    Launches of graphs run many operations, those that failed and those while one is captured none: they are not
+    counted, nor is anything where only graphs were recorded, operations are not linked one to one, or many kernels
+    have no launch.
     """
     calls = trace.events.of_kind(EventKind.API)
     launches = calls[of_kinds(calls_of(trace)[trace.events.name[calls]], Call.LAUNCH)]
     launches = launches[named(trace, launches, runs_a_kernel)]
     launches = launches[~noted_only(trace, launches)]
+    launches = without(launches, failed_launches(trace).launches)
     operations = trace.gpu_operations
     if not len(operations):
         return Completeness(len(launches), launches)

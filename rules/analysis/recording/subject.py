@@ -25,7 +25,13 @@ from rules.analysis.arithmetic.intervals import (
 )
 from rules.analysis.gpu.launch_sizes import nearly_empty
 from rules.analysis.recording.captures import captures_in_steps, captures_of
-from rules.analysis.recording.completeness import completeness_of, gpus_missing, is_sample, numbers_missing
+from rules.analysis.recording.completeness import (
+    completeness_of,
+    failed_launches,
+    gpus_missing,
+    is_sample,
+    numbers_missing,
+)
 from rules.analysis.recording.time_units import other_units
 from rules.analysis.steps.analysed_time import LITTLE_WORK
 from rules.analysis.steps.first_use import MIN_TIMES, NEVER_STEADY_NS, first_use, repeats
@@ -54,6 +60,7 @@ class SubjectKind(Enum):
     TOO_LITTLE = auto()
     GRAPH_CAPTURE = auto()
     FIRST_USE = auto()
+    FAILED_LAUNCHES = auto()
     LOST_RECORDS = auto()
     LOST_GPUS = auto()
     OTHER_UNIT = auto()
@@ -70,7 +77,7 @@ class Subject:
     kind: SubjectKind
     share: float  # of the analysed time
     operations: int  # that the GPU ran
-    launches: int  # that were noted down and not run, or whose operations are missing
+    launches: int  # that were noted down and not run, that failed, or whose operations are missing
     intervals: Intervals
     events: I64
 
@@ -91,6 +98,7 @@ def subject_of(analysis: Analysis) -> Subject | None:
         _other_unit(analysis)
         or _one_by_one(analysis)
         or _capture(analysis)
+        or _failed_launches(analysis)
         or _lost_records(analysis)
         or _waits_included(analysis)
     )
@@ -172,6 +180,15 @@ def _is_starved(analysis: Analysis, busy_ns: int) -> bool:
     """Whether kernels that their launch starves run for most of the busy time: one such launch tells enough."""
     starved = np.concatenate([nearly_empty(analysis, device)[0] for device in analysis.active_devices])
     return int(durations(analysis.trace, starved).sum()) >= MAJORITY * busy_ns
+
+
+def _failed_launches(analysis: Analysis) -> Subject | None:
+    """Every launch returned an error: no kernel ran, and none is missing."""
+    failed, none = failed_launches(analysis.trace), np.empty(0, np.int64)
+    if not failed.are_all:
+        return None
+    operations, launches = len(analysis.trace.gpu_operations), failed.launches
+    return Subject(SubjectKind.FAILED_LAUNCHES, 1.0, operations, len(launches), (none, none), launches)
 
 
 def _lost_records(analysis: Analysis) -> Subject | None:
