@@ -44,6 +44,7 @@ PREFETCH_EARLIER = remedy(
     "Leave data on the GPU that is used there again: only what the CPU touches in between has to move.",
     code=PREFETCH_PAGES.code,
 )
+PREFETCH_LESS = remedy(PREFETCH_EARLIER.advice[1], TOO_LITTLE_BESIDE)
 KEEP_ON_GPU = remedy(
     "Keep data on the GPU that goes to the host only to be computed on: the copies disappear with that work.",
     "If it must stay on the host, use pinned memory and copy on a separate stream.",
@@ -113,10 +114,17 @@ done.synchronize()                               # only before host is read"""
 )
 
 
+def _of_pages(copies: Copies) -> Remedy:
+    """Where hardly a kernel runs, nothing is there that a prefetch could travel beside."""
+    if not copies.are_prefetched:
+        return PREFETCH_PAGES
+    return PREFETCH_EARLIER if copies.can_be_hidden else PREFETCH_LESS
+
+
 def less_to_gpu(trace: Trace, copies: Copies, *, bytes_a_step: float) -> Remedy:
     """What shortens or hides copies to the GPU, from how they are made now and how many there are."""
     if copies.are_migrations:
-        return PREFETCH_EARLIER if copies.are_prefetched else PREFETCH_PAGES
+        return _of_pages(copies)
     shorter: tuple[Words, ...] = (
         _OFFLOADING
         if bytes_a_step >= MORE_THAN_A_BATCH
@@ -144,7 +152,7 @@ def less_to_gpu(trace: Trace, copies: Copies, *, bytes_a_step: float) -> Remedy:
 def less_from_gpu(trace: Trace, copies: Copies) -> Remedy:
     """What shortens or hides copies from the GPU, from how they are made now and who asks for them."""
     if copies.are_migrations:
-        return PREFETCH_EARLIER if copies.are_prefetched else PREFETCH_PAGES
+        return _of_pages(copies)
     named = by_name(Culprit(CulpritKind.REGION, copies.regions[0])) if copies.regions else None
     beside = "on its own stream, and launch the next work before waiting."
     of_results: tuple[Words, ...] = (

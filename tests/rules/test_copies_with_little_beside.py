@@ -48,3 +48,21 @@ def test_copies_that_go_both_ways_at_once_do_not_run_alone(from_gpu_at: float, s
     )
     assert said in text
     assert ("is also copied the other way" in text) is (from_gpu_at < 410)
+
+
+@pytest.mark.parametrize(("computed", "earlier"), [(41, True), (39, False)])
+@pytest.mark.parametrize("direction", ["HtoD", "DtoH"])
+def test_unified_memory_is_prefetched_earlier_only_where_kernels_run_that_long(
+    direction: str, computed: float, earlier: bool
+) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.operation(5, 5 + computed / 2, "kernel", 1)
+        trace.copy(50, 450, direction, unified=True)
+        trace.operation(460, 460 + computed / 2, "kernel", 455)
+
+    rule = "copies-to-gpu" if direction == "HtoD" else "copies-from-gpu"
+    (found,) = [each for each in diagnose(steps(6, 600, body).build()).findings if each.rule == rule]
+    advice = " ".join(found.advice)
+    assert ("Prefetch earlier" in advice) is earlier
+    assert (TOO_LITTLE in advice) is not earlier
+    assert "Leave data on the GPU" in advice
