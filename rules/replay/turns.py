@@ -15,8 +15,6 @@ MIN_TURN_NS = 1_000_000
 # kernels with the same neighbours: of fewer, none is known to be the odd one
 MIN_ALIKE = 4
 QUICK_PART = 10  # the quickest tenth of them ran alone
-# of kernels shorter than a turn: what stretches more of them than that is what they compute
-RARELY = 0.45
 MIN_KERNELS = 3  # different ones: another program stops whatever happens to run
 
 

@@ -314,6 +314,7 @@ What makes it more or less
             remedy=KEEP_RESULT,
             expected=without_calls(replay, nodes),
             low=unchanged,
+            redesign=True,
             depends_on="whether it is asked of the same samples again",
         )
 
