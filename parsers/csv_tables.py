@@ -255,17 +255,6 @@ _COPY = regex(r"\[(CUDA memcpy|(?:CUDA )?Unified Memory memcpy) (\w+?)(?:-to-|to
 _NO_WORK = regex(r"\[Unified Memory (?!memcpy)", re.IGNORECASE)  # page faults, thrashing
 _MEMSET = regex(r"\[CUDA memset", re.IGNORECASE)
 _DEVICE = regex(r"^(.*?) ?\((\d{1,5})\)$")
-_ENDS = {
-    ("h", "d"): CopyKind.H2D,
-    ("d", "h"): CopyKind.D2H,
-    ("d", "d"): CopyKind.D2D,
-    ("d", "a"): CopyKind.D2D,
-    ("a", "d"): CopyKind.D2D,
-    ("h", "h"): CopyKind.H2H,
-    ("h", "a"): CopyKind.H2D,
-    ("a", "h"): CopyKind.D2H,
-    ("p", "p"): CopyKind.P2P,
-}
 
 
 def add_operations(table: CsvTable, builder: TraceBuilder, path: Path, how_to_see_calls: str) -> None:
@@ -348,10 +337,7 @@ def _describe(
 
 def _direction(name: str) -> CopyKind:
     found = _COPY.match(name)
-    if found is None:
-        return CopyKind.UNKNOWN
-    ends = tuple(end[0].lower() for end in (found[2], found[3]))
-    return _ENDS.get((ends[0], ends[1]), CopyKind.UNKNOWN)
+    return CopyKind.between(found[2], found[3]) if found is not None else CopyKind.UNKNOWN
 
 
 def renamed(table: CsvTable, names: Mapping[str, str], made: Mapping[str, Any]) -> CsvTable:

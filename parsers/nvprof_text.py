@@ -17,29 +17,15 @@ _OF_SUMMARY = ("Type", "Time(%)", "Time (us)", "Calls", "Avg (us)", "Min (us)", 
 _TRACE = regex(r"^ *Start +Duration +Grid Size +Block Size .*Name *$", re.MULTILINE)
 _OF_TRACE = (
     *(
-        "Start",
-        "Duration",
-        "Grid X",
-        "Grid Y",
-        "Grid Z",
-        "Block X",
-        "Block Y",
-        "Block Z",
+        "Start", "Duration", "Grid X", "Grid Y", "Grid Z", "Block X", "Block Y", "Block Z",
         "Registers Per Thread",
     ),
     *(
-        "Static SMem",
-        "Dynamic SMem",
-        "Size",
-        "Throughput",
-        "SrcMemType",
-        "DstMemType",
-        "Device",
-        "Context",
+        "Static SMem", "Dynamic SMem", "Size", "Throughput", "SrcMemType", "DstMemType", "Device", "Context",
         "Stream",
     ),
     "Name",
-)
+)  # fmt: skip
 _UNITS = {"Start": "us", "Duration": "us", "Static SMem": "B", "Dynamic SMem": "B", "Size": "B"}
 _SIZE = regex(r"(\d{1,12}(?:\.\d{1,9})?)(B|KB|MB|GB)")
 _BYTES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}

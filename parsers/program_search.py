@@ -1,4 +1,4 @@
-"""Finds a program on PATH and nowhere else.
+"""Finds a program on PATH and nowhere else, and asks one.
 
 Windows looks into the current folder first, and that may be where somebody unpacked a stranger's files.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+from collections.abc import Sequence
 
 
 def program(name: str, path: str | None = None) -> str | None:
@@ -15,6 +17,19 @@ def program(name: str, path: str | None = None) -> str | None:
         return shutil.which(name, path=path)
     folders = os.environ.get("PATH", "") if path is None else path
     return found_in(folders.split(os.pathsep), name, os.environ.get("PATHEXT", ".EXE;.BAT;.CMD").split(";"))
+
+
+def answer_of(words: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:
+    """What a program that is given nothing to read says; raises ``OSError`` and ``TimeoutExpired``."""
+    return subprocess.run(
+        words,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=seconds,
+        check=False,
+    )
 
 
 def found_in(folders: list[str], name: str, endings: list[str]) -> str | None:

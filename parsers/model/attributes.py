@@ -52,18 +52,11 @@ class Attribute(Enum):
 
 TEXT_ATTRIBUTES = frozenset(
     {
-        Attribute.GRID_SHAPE,
-        Attribute.BLOCK_SHAPE,
-        Attribute.INPUT_DIMS,
-        Attribute.INPUT_TYPES,
-        Attribute.COLLECTIVE,
-        Attribute.MESSAGE_DTYPE,
-        Attribute.GROUP,
-        Attribute.PEERS,
-        Attribute.CALLED_FROM,
-        Attribute.NVTX_DOMAIN,
+        Attribute.GRID_SHAPE, Attribute.BLOCK_SHAPE, Attribute.INPUT_DIMS, Attribute.INPUT_TYPES,
+        Attribute.COLLECTIVE, Attribute.MESSAGE_DTYPE, Attribute.GROUP, Attribute.PEERS,
+        Attribute.CALLED_FROM, Attribute.NVTX_DOMAIN,
     }
-)
+)  # fmt: skip
 
 
 class CopyKind(Enum):
@@ -75,6 +68,12 @@ class CopyKind(Enum):
     D2D = 8
     H2H = 9
     P2P = 10
+
+    @classmethod
+    def between(cls, source: str, target: str) -> CopyKind:
+        """By the first letters of its ends: host, device, peer, or array, which lies on a device."""
+        ends = (end[0].upper().replace("A", "D") for end in (source, target))
+        return cls.__members__.get("2".join(ends), cls.UNKNOWN)
 
 
 class MemoryKind(Enum):

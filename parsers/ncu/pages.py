@@ -18,14 +18,8 @@ from parsers.ncu.tables import IDENTITY_COLUMNS
 ROWS_THAT_SHOW_THE_STYLE = 300
 RULE_KINDS = {"OPT": "optimization", "WRN": "warning", "ERR": "error", "OK": "ok", "INF": "info"}
 SUMMARY_COLUMNS = {
-    "Section Name",
-    "Metric Name",
-    "Metric Unit",
-    "Metric Value",
-    "Minimum",
-    "Maximum",
-    "Average",
-}
+    "Section Name", "Metric Name", "Metric Unit", "Metric Value", "Minimum", "Maximum", "Average",
+}  # fmt: skip
 NVTX_RANGE = "nvtx__range"  # no metric of the tool: the range by which a summary was made
 _MAX_SIZE_LENGTH = 200  # characters of three numbers
 _DIM = regex(r"\(?\s*(\d+)\s*[,;x]\s*(\d+)\s*[,;x]\s*(\d+)\s*\)?")

@@ -13,15 +13,8 @@ from parsers.model.late import regex
 from parsers.ncu.labels import identifier_of
 
 _IDENTITY = [
-    "ID",
-    "Process ID",
-    "Process Name",
-    "Kernel Name",
-    "Context",
-    "Stream",
-    "Block Size",
-    "Grid Size",
-]
+    "ID", "Process ID", "Process Name", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size",
+]  # fmt: skip
 _PLACE = ["Device", "CC", "Invocations", "Section Name"]
 _METRIC = ["Metric Name", "Metric Unit"]
 _RULE = ["Rule Name", "Rule Type", "Rule Description", "Estimated Speedup Type", "Estimated Speedup"]

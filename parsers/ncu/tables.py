@@ -15,21 +15,10 @@ from parsers.ncu.sections import PrintedSections, RowReader
 
 IDENTITY_COLUMNS = frozenset(
     {
-        "ID",
-        "Process ID",
-        "Process Name",
-        "Host Name",
-        "Kernel Name",
-        "Kernel Time",
-        "Context",
-        "Stream",
-        "Block Size",
-        "Grid Size",
-        "Device",
-        "CC",
-        "Invocations",
+        "ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context", "Stream",
+        "Block Size", "Grid Size", "Device", "CC", "Invocations",
     }
-)
+)  # fmt: skip
 REPORTED_KINDS = frozenset({"ERROR", "WARNING"})
 MAX_MESSAGES = 1000
 _MESSAGE = regex(r"==(?P<kind>[A-Z]+)== ?(?P<text>.*)")

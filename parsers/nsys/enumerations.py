@@ -5,21 +5,6 @@ from __future__ import annotations
 from parsers.model import CopyKind, MemoryKind
 from parsers.sqlite.database import Database
 
-COPY_KINDS = {
-    1: CopyKind.H2D,
-    2: CopyKind.D2H,
-    3: CopyKind.H2D,
-    4: CopyKind.D2H,
-    5: CopyKind.D2D,
-    6: CopyKind.D2D,
-    7: CopyKind.D2D,
-    8: CopyKind.D2D,
-    9: CopyKind.H2H,
-    10: CopyKind.P2P,
-    11: CopyKind.H2D,
-    12: CopyKind.D2H,
-    13: CopyKind.D2D,
-}
 _COPY_TEXTS = {
     1: "HtoD",
     2: "DtoH",
@@ -35,6 +20,7 @@ _COPY_TEXTS = {
     12: "DtoH, unified memory",
     13: "DtoD, unified memory",
 }
+COPY_KINDS = {number: CopyKind.between(text[0], text[3]) for number, text in _COPY_TEXTS.items()}
 MEMORY_KINDS = {
     0: MemoryKind.PAGEABLE,
     1: MemoryKind.PINNED,

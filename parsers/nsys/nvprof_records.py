@@ -123,14 +123,9 @@ class _Recording:
     def _devices(self, texts: Mapping[int, str]) -> dict[int, int]:
         found = {}
         columns = (
-            "id",
-            "name",
-            "globalMemorySize",
-            "numMultiprocessors",
-            "computeCapabilityMajor",
-            "computeCapabilityMinor",
-            "globalMemoryBandwidth",
-        )
+            "id", "name", "globalMemorySize", "numMultiprocessors", "computeCapabilityMajor",
+            "computeCapabilityMinor", "globalMemoryBandwidth",
+        )  # fmt: skip
         for row in self.tables.database.few(_KIND + "DEVICE", *columns):
             if not all(isinstance(each, int) for each in row):
                 continue

@@ -26,16 +26,9 @@ _SUFFIX = {
     LaneKind.OTHER: "on processors",
 }
 _GPU_COLUMNS = (
-    "id",
-    "name",
-    "cuDevice",
-    "totalMemory",
-    "memoryBandwidth",
-    "smCount",
-    "computeMajor",
-    "computeMinor",
+    "id", "name", "cuDevice", "totalMemory", "memoryBandwidth", "smCount", "computeMajor", "computeMinor",
     "uuid",
-)
+)  # fmt: skip
 
 
 def producer_of(database: Database) -> str:

@@ -76,15 +76,8 @@ class ProcessTables:
 
     def _read_agents(self) -> None:
         columns = (
-            "id",
-            "type",
-            "type_index",
-            "logical_index",
-            "product_name",
-            "model_name",
-            "name",
-            "extdata",
-        )
+            "id", "type", "type_index", "logical_index", "product_name", "model_name", "name", "extdata",
+        )  # fmt: skip
         for key, kind, index, _, *names, described in self.tables.texts("rocpd_info_agent", *columns):
             if kind != "GPU" or not isinstance(key, int):
                 continue

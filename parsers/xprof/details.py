@@ -18,13 +18,6 @@ _FILL = regex(r"(?:cu|hip)?(?:Memset|Fill)", re.IGNORECASE)
 _DONE = regex(r"%?[\w.-]+ = (.*?) copy-done\((.*)")
 _OF_HOST = "S(5)"
 _DIRECTION = regex(r"([HDP])(?:to|2)([HDP])", re.IGNORECASE)
-_DIRECTIONS = {
-    "hd": CopyKind.H2D,
-    "dh": CopyKind.D2H,
-    "dd": CopyKind.D2D,
-    "hh": CopyKind.H2H,
-    "pp": CopyKind.P2P,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,4 +66,4 @@ def direction_of(name: str, instruction: str = "") -> CopyKind:
             return CopyKind.D2H
         return CopyKind.H2D if _OF_HOST in done[2] else CopyKind.D2D
     found = _DIRECTION.search(name)
-    return _DIRECTIONS.get((found[1] + found[2]).lower(), CopyKind.UNKNOWN) if found else CopyKind.UNKNOWN
+    return CopyKind.between(found[1], found[2]) if found else CopyKind.UNKNOWN

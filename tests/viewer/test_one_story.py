@@ -21,8 +21,9 @@ from tests.opened import analysed, diagnosed, opened
 from viewer.reports.diagnosis_report import as_html, card, diagnosis_report
 from viewer.reports.fixes_report import fixes_text, numbers_of_changes
 from viewer.reports.json_report import as_json
+from viewer.reports.rendering.terminal_report import WIDTH
 from viewer.reports.tables_report import rows_that_matter, tables_blocks
-from viewer.reports.text_report import WIDTH, as_text
+from viewer.reports.text_report import as_text
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 PROGRAMS = FIXTURES / "programs"

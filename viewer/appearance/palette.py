@@ -66,17 +66,9 @@ REGIONS = {
     "other": GREY,
 }
 SERIES = (
-    "#4c8dff",
-    "#e9b44c",
-    "#4fc3a1",
-    "#c86fc9",
-    "#36b3e6",
-    "#f08a24",
-    "#9b8cf0",
-    "#9cb86a",
-    "#d97b8c",
+    "#4c8dff", "#e9b44c", "#4fc3a1", "#c86fc9", "#36b3e6", "#f08a24", "#9b8cf0", "#9cb86a", "#d97b8c",
     "#8b94a7",
-)
+)  # fmt: skip
 STEP_ON_DARK, STEP_ON_LIGHT = "#3a4150", "#cfd6e2"
 SEVERITIES = {"high": "#e4572e", "medium": "#e9b44c", "low": "#5b9dff", "info": GREY}
 PARTS = {"compute": "gemm", "communication": "communication", "copy": "copies"}  # of a budget: their families

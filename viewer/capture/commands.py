@@ -35,12 +35,8 @@ def runner_command(
     target: Target, options: Sequence[str], runner: str = str(RUNNER), status: str = "text", control: str = ""
 ) -> list[str]:
     """The target started by the runner, with its launcher and interpreter kept."""
-    words = [*_before_program(target), runner, *options]
-    if status != "text":
-        words += ["--status", status]
-    if control:
-        words += ["--control", control]
-    return [*words, "--", *_program(target)]
+    before = [*_before_program(target), runner, *options]
+    return [*before, *_told_by(status, control), "--", *_program(target)]
 
 
 def attach_command(
@@ -53,16 +49,14 @@ def attach_command(
         words += ["--job", target.program.removeprefix("job ")]
     elif target.program != "any":
         words += ["--pid", target.program]
-    words += [
-        "--active",
-        str(window.active),
-        "--times",
-        str(window.repeat),
-        "--wait",
-        f"{window.time_limit_s:g}",
-    ]
-    if status != "text":
-        words += ["--status", status]
+    words += ["--active", str(window.active), "--times", str(window.repeat)]
+    words += ["--wait", f"{window.time_limit_s:g}"]
+    return [*words, *_told_by(status, control)]
+
+
+def _told_by(status: str, control: str) -> list[str]:
+    """How the runner says what it does, and where it is told to finish."""
+    words = [] if status == "text" else ["--status", status]
     return [*words, "--control", control] if control else words
 
 

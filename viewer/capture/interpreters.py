@@ -65,14 +65,7 @@ def default_interpreter(folder: Path | None = None) -> str:
 def probe(interpreter: str) -> Probe:
     """Ask an interpreter for its version and for torch, without importing torch."""
     try:
-        answer = subprocess.run(
-            [interpreter, "-c", _PROBE],
-            capture_output=True,
-            text=True,
-            timeout=PROBE_SECONDS,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
+        answer = program_search.answer_of([interpreter, "-c", _PROBE], PROBE_SECONDS)
         read = json.loads(answer.stdout.strip().splitlines()[-1])
     except FileNotFoundError:
         return Probe(problem=f"There is no interpreter {interpreter}.", fix="Pick another interpreter.")

@@ -18,35 +18,13 @@ _ACCELERATE = "accelerate"
 _SPREADING = frozenset({"srun", "mpirun", "mpiexec", "mpiexec.hydra", "prun"})
 _FLAGS = frozenset(
     {
-        "--standalone",
-        "--no-python",
-        "--no_python",
-        "--run-path",
-        "--run_path",
-        "--virtual-local-rank",
-        "--virtual_local_rank",
-        "--use-env",
-        "--use_env",
-        "--multi-gpu",
-        "--multi_gpu",
-        "--cpu",
-        "--mps",
-        "--use-deepspeed",
-        "--use_deepspeed",
-        "--use-fsdp",
-        "--use_fsdp",
-        "--debug",
-        "--quiet",
-        "--no_ssh",
-        "--no_ssh_check",
-        "--no_local_rank",
-        "--force_multi",
-        "--save_pid",
-        "--bind_cores_to_rank",
-        "--enable_each_rank_log",
-        "-q",
+        "--standalone", "--no-python", "--no_python", "--run-path", "--run_path", "--virtual-local-rank",
+        "--virtual_local_rank", "--use-env", "--use_env", "--multi-gpu", "--multi_gpu", "--cpu", "--mps",
+        "--use-deepspeed", "--use_deepspeed", "--use-fsdp", "--use_fsdp", "--debug", "--quiet", "--no_ssh",
+        "--no_ssh_check", "--no_local_rank", "--force_multi", "--save_pid", "--bind_cores_to_rank",
+        "--enable_each_rank_log", "-q",
     }
-)
+)  # fmt: skip
 _NO_PYTHON = frozenset({"--no-python", "--no_python", "--run-path", "--run_path"})
 
 

@@ -97,15 +97,7 @@ def checked(tool: str, path: str) -> ToolFound:
 @functools.lru_cache(maxsize=16)
 def _asked(tool: str, path: str, changed_ns: int) -> ToolFound:
     try:
-        said = subprocess.run(
-            [path, "--version"],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=VERSION_SECONDS,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
+        said = program_search.answer_of([path, "--version"], VERSION_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         return ToolFound(path, problem=f"{path} could not be started: {error}.", fix="Install it again.")
     match = _VERSION.search(said.stdout + said.stderr)

@@ -12,6 +12,7 @@ from rules.comparison.bridge import BUDGET, REGIONS, BridgePart
 from rules.comparison.matched_steps import MatchedSteps
 from rules.comparison.side import Side
 from rules.findings.base import Evidence
+from rules.losses.lost_time import evidence_of
 
 MAX_PLACES = 400  # places: the longest ones
 
@@ -99,13 +100,4 @@ def _gaps(side: Side, steps: MatchedSteps, number: int, causes: Sequence[Cause])
 
 def _evidence(trace: Trace, events: I64) -> list[Evidence]:
     longest = events[np.argsort(-trace.events.duration[events], kind="stable")][:MAX_PLACES]
-    return [
-        Evidence(
-            int(trace.events.lane[event]),
-            int(trace.events.start[event]),
-            int(trace.events.end[event]),
-            trace.name(event),
-            event,
-        )
-        for event in np.sort(longest).tolist()
-    ]
+    return list(evidence_of(trace, np.sort(longest)))

@@ -126,14 +126,7 @@ def _refresh(data: Path) -> list[str]:
                 )
             continue
         try:
-            subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=_REFRESH_SECONDS,
-                check=False,
-            )
+            program_search.answer_of(command, _REFRESH_SECONDS)
         except (OSError, subprocess.TimeoutExpired):
             left.append(f"{command[0]} failed: the file types take effect after the next login.")
     return left

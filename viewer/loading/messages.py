@@ -158,20 +158,9 @@ class Mistaken(msgspec.Struct, tag=True, frozen=True):
 
 
 Message = (
-    Step
-    | Preview
-    | Read
-    | Analysed
-    | Refused
-    | NoRoom
-    | Failed
-    | Held
-    | Asking
-    | Part
-    | Answered
-    | Stopped
-    | Mistaken
-)
+    Step | Preview | Read | Analysed | Refused | NoRoom | Failed | Held
+    | Asking | Part | Answered | Stopped | Mistaken
+)  # fmt: skip
 
 
 def line_of(message: Message | Wanted | Hold | Call | Stop | More) -> bytes:

@@ -27,22 +27,14 @@ class ColumnSums:
 _IDS = frozenset(
     {
         *(
-            "event",
-            "lane",
-            "rank",
-            "device",
-            "stream",
-            "process",
-            "thread",
-            "launch",
-            "operation",
+            "event", "lane", "rank", "device", "stream", "process", "thread", "launch", "operation",
             "next_event",
         ),
         *("depth", "step", "gap", "instance", "start_ns", "end_ns"),
         *("id", "ts", "track_id", "utid", "upid", "tid", "pid", "arg_set_id", "parent_id"),
         *("slice_id", "slice_in", "slice_out"),
     }
-)
+)  # fmt: skip
 _OF_EACH = regex(
     r"(^|_)(mean|avg|average|med|median|p\d+|q\d|min|max|std|stddev|shortest|longest|first|last|share|percent|per|a|"
     r"ttft|tpot|answered|at|from|to|epoch|start|end|time|arrival|(cpu|gpu|memory)_total)(_|$)",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
@@ -27,11 +26,11 @@ from rules.verdict.promises import (
 )
 from rules.wording.words import Reader, listed
 from viewer.appearance.plain_text import joined, one_line
+from viewer.reports.rendering.terminal_report import wrapped
 
 if TYPE_CHECKING:
     from rules.trials.record import FixRecord
 
-WIDTH = 96
 MUCH_MORE = 0.02  # gained than by what stands above: then it is said why
 Records = Mapping[str, "FixRecord"]
 NONE: Records = MappingProxyType({})
@@ -143,15 +142,15 @@ def fixes_text(analysis: Analysis, diagnosis: Diagnosis, records: Records = NONE
     """
     plan = plan_of(analysis)
     if not plan.promises:
-        return [*textwrap.wrap(about_replay(plan), WIDTH), ""]
-    lines = [*textwrap.wrap(no_fix_known(analysis, diagnosis), WIDTH), "What to change, in this order:"]
+        return [*wrapped(about_replay(plan)), ""]
+    lines = [*wrapped(no_fix_known(analysis, diagnosis)), "What to change, in this order:"]
     for number, promise in enumerate(plan.promises, 1):
         mends = [each.title for each in removed(promise, diagnosis)]
         record = records.get(promise.proposal.fix)
         known = _kept_here(plan, promise, record) if record else usually(promise)
         known = " ".join(filter(None, (held_back(plan, promise), why_not_first(plan, number - 1), known)))
         lines += _promise_lines(number, promise, Reader.of(analysis.trace), mends, known)
-    lines += textwrap.wrap(about_replay(plan), WIDTH, initial_indent="  ", subsequent_indent="  ")
+    lines += wrapped(about_replay(plan), "  ", "  ")
     return [*map(one_line, lines), ""]
 
 
@@ -171,19 +170,17 @@ def _promise_lines(
 ) -> list[str]:
     """``known``: how well promises of the fix held elsewhere."""
     proposal = promise.proposal
-    lines = textwrap.wrap(f"{number}. {proposal.title}", WIDTH, subsequent_indent="   ")
-    lines += textwrap.wrap(worded(promise), WIDTH, initial_indent="   ", subsequent_indent="   ")
-    lines += textwrap.wrap(
-        known and f"{known.rstrip('.')}.", WIDTH, initial_indent="   ", subsequent_indent="   "
-    )
+    lines = wrapped(f"{number}. {proposal.title}", "", "   ")
+    lines += wrapped(worded(promise), "   ", "   ")
+    lines += wrapped(known and f"{known.rstrip('.')}.", "   ", "   ")
     for each in mends:
-        lines += textwrap.wrap(f"also fixes: {each}", WIDTH, initial_indent="   ", subsequent_indent="      ")
+        lines += wrapped(f"also fixes: {each}", "   ", "      ")
     if number > 1 and not proposal.redesign and abs(promise.after_others - promise.expected) > 0.02:
         after = promise.after_others
         adds = f"{factor(after)} more" if after >= ADDS_LITTLE else "hardly anything more"
         lines.append(f"   After those above it adds {adds}.")
     for advice in proposal.remedy.advice_for(reader):
-        lines += textwrap.wrap(advice, WIDTH, initial_indent="   -> ", subsequent_indent="      ")
+        lines += wrapped(advice, "   -> ", "      ")
     lines.append(f"   ({promise.id})")
     return lines
 
@@ -212,5 +209,5 @@ def outcome_text(plan: Plan, outcome: Outcome, chosen: list[Promise]) -> str:
     after = f"{duration(outcome.after_ns)} instead of {duration(outcome.before_ns)} for a step"
     band = f" ({duration(outcome.least_ns)} to {duration(outcome.most_ns)})" if outcome.is_credible else ""
     lines.append(f"Together: {after}, {together(outcome)}{band}.")
-    lines += textwrap.wrap(about_replay(plan), WIDTH)
+    lines += wrapped(about_replay(plan))
     return joined(lines)

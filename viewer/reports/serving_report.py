@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import asdict
+from itertools import chain
 from typing import Any
 
 from parsers.model import Trace
@@ -13,9 +13,8 @@ from rules.analysis.inference.requests import RequestSource
 from rules.analysis.inference.serving import Percentiles, Serving, serving_of
 from rules.analysis.names.serving_steps import StepKind
 from viewer.reports.rendering.blocks import Table
-from viewer.reports.rendering.terminal_report import table_lines
+from viewer.reports.rendering.terminal_report import table_lines, wrapped
 
-_WIDTH = 96
 _MAX_BATCHES = 8
 _BY = {RequestSource.LOG: "by their log", RequestSource.RANGES: "by their ranges and the engine's steps"}
 
@@ -63,7 +62,7 @@ def serving_text(trace: Trace) -> list[str]:
         said.append(f"{three_digits(serving.tokens_per_s)} tokens/s out")
     if serving.prompt_tokens_per_s is not None:
         said.append(f"{three_digits(serving.prompt_tokens_per_s)} tokens/s of prompts in prefill")
-    lines = textwrap.wrap(f"Inference: {'; '.join(said)}.", _WIDTH, subsequent_indent="  ")
+    lines = wrapped(f"Inference: {'; '.join(said)}.", "", "  ")
     told = {
         "time to first token": serving.ttft_ns,
         "time per output token": serving.tpot_ns,
@@ -75,7 +74,8 @@ def serving_text(trace: Trace) -> list[str]:
             for name, each in shown.items()
         ]
         lines += table_lines(Table("", ("", "p50", "p90", "p99"), rows))[:-1]
-    return [*lines, *_batches(serving), *_wrapped(cost_lines(serving.costs)), ""]
+    costs = (wrapped(sentence, "  ", "    ") for sentence in cost_lines(serving.costs))
+    return [*lines, *_batches(serving), *chain.from_iterable(costs), ""]
 
 
 def said_of_logs(serving: Serving) -> str:
@@ -84,14 +84,6 @@ def said_of_logs(serving: Serving) -> str:
     if serving.log:
         return f"{serving.log} fits the engine's steps, {others} does not"
     return f"it is not known which of {others} belongs to these steps: open the one that does"
-
-
-def _wrapped(sentences: list[str]) -> list[str]:
-    return [
-        line
-        for sentence in sentences
-        for line in textwrap.wrap(sentence, _WIDTH, initial_indent="  ", subsequent_indent="    ")
-    ]
 
 
 def cost_lines(costs: EngineCosts) -> list[str]:

@@ -39,13 +39,12 @@ from viewer.appearance.naming import place_name
 from viewer.appearance.plain_text import joined
 from viewer.reports.fixes_report import NONE, Records, advice_beside, fixes_text, numbers_of_changes
 from viewer.reports.rendering.blocks import Table
-from viewer.reports.rendering.terminal_report import table_lines
+from viewer.reports.rendering.terminal_report import WIDTH, table_lines, wrapped
 from viewer.reports.result_tables import table_text
 from viewer.reports.serving_report import serving_text
 from viewer.reports.tables_report import MAX_PRINTED, every_table, rows_that_matter, tables_text
 from viewer.reports.unchecked import unchecked
 
-WIDTH = 96
 DETAILED_DEVICES = 4
 SHOWN_SHARE = 0.001
 MAX_NOTES = 8
@@ -64,8 +63,8 @@ def as_text(
     """The whole diagnosis: verdict, budget, what idle GPUs cost at a price, findings, tables, what was not checked."""
     plan = plan_of(analysis)
     lines = [verdict(analysis, diagnosis)]
-    lines += textwrap.wrap(beside_the_verdict(analysis, diagnosis), WIDTH)
-    lines += [*textwrap.wrap(first_step(plan, diagnosis), WIDTH), ""]
+    lines += wrapped(beside_the_verdict(analysis, diagnosis))
+    lines += [*wrapped(first_step(plan, diagnosis)), ""]
     lines += _about(trace, analysis)
     changes: dict[str, int] = {}
     if not len(trace.gpu_operations):
@@ -73,7 +72,7 @@ def as_text(
     elif not shows_no_run(analysis, diagnosis):
         lines += _budgets(trace, analysis, diagnosis)
         if cost_per_hour and (cost := idle_cost(analysis, cost_per_hour)) is not None:
-            lines += [*textwrap.wrap(cost.text, WIDTH), ""]
+            lines += [*wrapped(cost.text), ""]
         lines += fixes_text(analysis, diagnosis, records)
         changes = numbers_of_changes(plan.promises, Reader.of(trace))
     lines += serving_text(trace)
@@ -85,7 +84,7 @@ def as_text(
             number, finding, gain(finding, plan), advice, shared_limits[finding.cannot_tell] > 1
         )
     for limit in (text for text, count in shared_limits.items() if count > 1):
-        lines += [*textwrap.wrap(f"Cannot tell: {limit}", WIDTH, subsequent_indent="  "), ""]
+        lines += [*wrapped(f"Cannot tell: {limit}", "", "  "), ""]
     for table in dict.fromkeys(
         tuple(table_text(each)) for each in trace.tables
     ):  # those of ranks are often the same
@@ -176,7 +175,7 @@ def _without_gpu(trace: Trace, analysis: Analysis) -> list[str]:
             if program_of(trace) is Audience.PYTORCH or trace.capture.has_api_calls
             else _NOTHING_KNOWN
         )
-    return [*textwrap.wrap(text, WIDTH), ""]
+    return [*wrapped(text), ""]
 
 
 def _missing(launches: int, copies: int) -> str:
@@ -234,7 +233,7 @@ def _budget(trace: Trace, time: TimeParts, index: int) -> list[str]:
     device = trace.devices[index]
     of = f", {time.of}" if time.of else ""
     head = f"Where the time of {device_name(trace, index)} goes ({device.name or 'unknown model'}){of}:"
-    lines = textwrap.wrap(head, WIDTH)
+    lines = wrapped(head)
     for _, label, ns in time.parts:
         if ns < SHOWN_SHARE * time.whole_ns:
             continue
@@ -265,7 +264,7 @@ def _memory(analysis: Analysis) -> list[str]:
     lines = []
     for summary in memory_of(analysis)[:DETAILED_DEVICES]:
         for line in memory_lines(summary, analysis):
-            lines += textwrap.wrap(line, WIDTH, subsequent_indent="    ")
+            lines += wrapped(line, "", "    ")
     return [*lines, ""] if lines else []
 
 
@@ -273,22 +272,16 @@ def _finding(
     number: int, finding: Finding, gives: str, advice: tuple[str, ...], limits_said_below: bool
 ) -> list[str]:
     lines = [f"{number}. {finding.title}" + (f"  ({gives})" if gives else "") + f"  [{finding.severity}]"]
-    lines += textwrap.wrap(finding.explanation, WIDTH, initial_indent="   ", subsequent_indent="   ")
+    lines += wrapped(finding.explanation, "   ", "   ")
     for each in advice:
-        lines += textwrap.wrap(each, WIDTH, initial_indent="   -> ", subsequent_indent="      ")
+        lines += wrapped(each, "   -> ", "      ")
     if finding.cannot_tell and not limits_said_below:
-        lines += textwrap.wrap(
-            f"Cannot tell: {finding.cannot_tell}", WIDTH, initial_indent="   ", subsequent_indent="   "
-        )
+        lines += wrapped(f"Cannot tell: {finding.cannot_tell}", "   ", "   ")
     if finding.at is not None:
-        lines += textwrap.wrap(
-            f"Line: {finding.at.told}", WIDTH, initial_indent="   ", subsequent_indent="   "
-        )
+        lines += wrapped(f"Line: {finding.at.told}", "   ", "   ")
     if finding.evidence:
         places = [f"{place_name(each)} at {duration(each.start)}" for each in finding.evidence[:3]]
-        lines += textwrap.wrap(
-            "See: " + "; ".join(places), WIDTH, initial_indent="   ", subsequent_indent="   "
-        )
+        lines += wrapped("See: " + "; ".join(places), "   ", "   ")
     return [*lines, ""]
 
 
@@ -301,4 +294,4 @@ def _rest(trace: Trace, diagnosis: Diagnosis) -> list[str]:
     else:
         lines += [f"Not checked, because {reason}: {checks}" for checks, reason in unchecked(diagnosis)]
     lines += [f"This check failed: {name}" for name in sorted(diagnosis.crashed)]
-    return [part for line in lines for part in textwrap.wrap(line, WIDTH, subsequent_indent="  ")]
+    return [part for line in lines for part in wrapped(line, "", "  ")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from rules.analysis.inference.requests import Lateness, Requests, requests_of
 from rules.analysis.inference.serving import Serving, percentiles, prompt_rate, serving_of
 from rules.analysis.names.serving_steps import StepKind
 from rules.findings.base import Evidence
+from rules.losses.lost_time import evidence_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,13 +159,4 @@ def place_of_request(requests: Requests, engine: EngineSteps, row: int) -> list[
 
 def _places(trace: Trace, which: I64) -> list[Evidence]:
     """Places without their event: a selected one would bring its own tab to the front."""
-    events = trace.events
-    return [
-        Evidence(
-            int(events.lane[event]),
-            int(events.start[event]),
-            int(events.end[event]),
-            trace.strings[events.name[event]],
-        )
-        for event in which.tolist()
-    ]
+    return [replace(each, event=-1) for each in evidence_of(trace, which)]

@@ -15,13 +15,9 @@ from parsers.model.names.collectives import collective_of, is_collective_kernel
 from parsers.model.names.per_name import judged
 
 _INHERITED = (
-    Attribute.COLLECTIVE,
-    Attribute.MESSAGE_BYTES,
-    Attribute.MESSAGE_DTYPE,
-    Attribute.GROUP,
-    Attribute.GROUP_SIZE,
-    Attribute.COLLECTIVE_SEQUENCE,
-)
+    Attribute.COLLECTIVE, Attribute.MESSAGE_BYTES, Attribute.MESSAGE_DTYPE, Attribute.GROUP,
+    Attribute.GROUP_SIZE, Attribute.COLLECTIVE_SEQUENCE,
+)  # fmt: skip
 
 
 def complete_collectives(

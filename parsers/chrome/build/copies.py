@@ -13,34 +13,15 @@ from parsers.model.builder import TraceBuilder
 from parsers.model.events import of_kinds
 from parsers.model.late import regex
 
-_DIRECTION = regex(
-    r"([HDPA])(?:to|2)([HDPA])|CopyHostToDevice|CopyDeviceToHost|CopyDeviceToDevice", re.IGNORECASE
-)
+_DIRECTION = regex(r"([HDPA])(?:to|2)([HDPA])|Copy(Host|Device)To(Host|Device)", re.IGNORECASE)
 _OF_MTIA = "dma_request"
 _ENDS = regex(r"\((\w+)\s*->\s*(\w+)\)")
-_DIRECTIONS = {
-    "htod": CopyKind.H2D,
-    "atod": CopyKind.D2D,
-    "dtoa": CopyKind.D2D,
-    "atoa": CopyKind.D2D,
-    "htoa": CopyKind.H2D,
-    "atoh": CopyKind.D2H,
-    "dtoh": CopyKind.D2H,
-    "dtod": CopyKind.D2D,
-    "htoh": CopyKind.H2H,
-    "ptop": CopyKind.P2P,
-    "copyhosttodevice": CopyKind.H2D,
-    "copydevicetohost": CopyKind.D2H,
-    "copydevicetodevice": CopyKind.D2D,
-}
 
 
 def copy_kind(name: str) -> CopyKind:
     """The direction that a copy's name states."""
     found = _DIRECTION.search(name)
-    return (
-        _DIRECTIONS.get(found[0].lower().replace("2", "to"), CopyKind.UNKNOWN) if found else CopyKind.UNKNOWN
-    )
+    return CopyKind.between(*filter(None, found.groups())) if found else CopyKind.UNKNOWN
 
 
 def memory_kinds(name: str) -> tuple[MemoryKind, MemoryKind]:

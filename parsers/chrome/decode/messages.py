@@ -9,31 +9,14 @@ import msgspec
 
 from parsers.model.names.collectives import collective_of
 
-_SIZES = {
-    "double": 8,
-    "float64": 8,
-    "long": 8,
-    "longint": 8,
-    "int64": 8,
-    "complexfloat": 8,
-    "complexdouble": 16,
-    "float": 4,
-    "float32": 4,
-    "int": 4,
-    "int32": 4,
-    "half": 2,
-    "float16": 2,
-    "bfloat16": 2,
-    "short": 2,
-    "int16": 2,
-    "char": 1,
-    "byte": 1,
-    "bool": 1,
-    "unsignedchar": 1,
-    "signedchar": 1,
-    "int8": 1,
-    "uint8": 1,
+_OF_SIZE = {
+    16: ("complexdouble",),
+    8: ("double", "float64", "long", "longint", "int64", "complexfloat"),
+    4: ("float", "float32", "int", "int32"),
+    2: ("half", "float16", "bfloat16", "short", "int16"),
+    1: ("char", "byte", "bool", "unsignedchar", "signedchar", "int8", "uint8"),
 }
+_SIZES = {name: size for size, names in _OF_SIZE.items() for name in names}
 
 
 @lru_cache(maxsize=1024)

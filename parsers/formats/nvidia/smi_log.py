@@ -320,20 +320,9 @@ class _Log:
 # A column that somebody's script put before those of the tool goes first: each of its calls may count from 0.
 _NUMBERS = ("gpu", "gpu_id", "gpu_index", "device", "index")
 _IDENTITY = {
-    "timestamp",
-    "elapsed",
-    "name",
-    "gpu_name",
-    "uuid",
-    "gpu_uuid",
-    "pci.bus_id",
-    "gpu_bus_id",
-    "gpu_serial",
-    "serial",
-    "driver_version",
-    "count",
-    "vbios_version",
-}
+    "timestamp", "elapsed", "name", "gpu_name", "uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id", "gpu_serial",
+    "serial", "driver_version", "count", "vbios_version",
+}  # fmt: skip
 
 
 def _cells(line: str) -> list[str]:

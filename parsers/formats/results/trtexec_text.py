@@ -13,14 +13,9 @@ from parsers.printed_profile import PrintedProfile
 _NUMBER = r"\d{1,12}(?:\.\d{1,9})?(?:e[+-]\d{1,3})?"
 _FIGURE = rf"(?P<figure>min|max|mean|median|percentile\(\d{{1,2}}%\)) ?[=:] (?P<ms>{_NUMBER}) ms"
 _NAMES = (
-    "Latency",
-    "Host Latency",
-    "Enqueue Time",
-    "H2D Latency",
-    "GPU Compute Time",
-    "GPU Compute",
+    "Latency", "Host Latency", "Enqueue Time", "H2D Latency", "GPU Compute Time", "GPU Compute",
     "D2H Latency",
-)
+)  # fmt: skip
 _SAID = regex(r"^[^\n]{0,60}?\[I\] (?P<said>[^\n]{1,400})$", 8)
 _LINE = regex(rf"(?P<name>{'|'.join(_NAMES)})(?::? (?P<rest>[^\n]*)|\s*)$")
 _EACH = regex(_FIGURE)

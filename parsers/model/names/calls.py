@@ -104,24 +104,15 @@ USUAL_CALLS = {
     "cuLaunchKernelEx": Call.LAUNCH,
     **dict.fromkeys(
         (
-            "INVALID",
-            "cudaDeviceGetAttribute",
-            "cudaEventQuery",
-            "cudaEventRecord",
-            "cudaEventRecordWithFlags",
-            "cudaFuncGetAttributes",
-            "cudaFuncSetAttribute",
-            "cudaGetErrorString",
-            "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
-            "cudaPeekAtLastError",
-            "cudaPointerGetAttributes",
-            "cudaStreamIsCapturing",
-            "cudaStreamWaitEvent",
+            "INVALID", "cudaDeviceGetAttribute", "cudaEventQuery", "cudaEventRecord",
+            "cudaEventRecordWithFlags", "cudaFuncGetAttributes", "cudaFuncSetAttribute", "cudaGetErrorString",
+            "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", "cudaPeekAtLastError",
+            "cudaPointerGetAttributes", "cudaStreamIsCapturing", "cudaStreamWaitEvent",
             "cudaThreadExchangeStreamCaptureMode",
         ),
         Call.OTHER,
     ),
-}
+}  # fmt: skip
 
 _STARTED = {
     EventKind.MEMSET: Call.MEMSET,

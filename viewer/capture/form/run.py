@@ -51,14 +51,8 @@ def gpu_use() -> list[GpuUse]:
     if program is None:
         return []
     try:
-        said = subprocess.run(
-            [program, f"--query-gpu={_FIELDS}", "--format=csv,noheader,nounits"],
-            capture_output=True,
-            text=True,
-            timeout=QUERY_SECONDS,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
+        words = [program, f"--query-gpu={_FIELDS}", "--format=csv,noheader,nounits"]
+        said = program_search.answer_of(words, QUERY_SECONDS)
     except (OSError, subprocess.TimeoutExpired):
         return []
     return [use for line in said.stdout.splitlines() if (use := _read(line)) is not None]

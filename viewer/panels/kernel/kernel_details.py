@@ -141,20 +141,11 @@ class KernelDetails(QWidget):
         bars = []
         if sol is not None:
             bars = [
-                Bar(
-                    "compute",
-                    "Compute",
-                    sol.compute / 100,
-                    percent(sol.compute / 100),
-                    color=methodcaller("family", "gemm"),
-                ),
-                Bar(
-                    "memory",
-                    "Memory",
-                    sol.memory / 100,
-                    percent(sol.memory / 100),
-                    color=methodcaller("family", "copies"),
-                ),
+                Bar(title.lower(), title, share, percent(share), color=methodcaller("family", family))
+                for title, share, family in (
+                    ("Compute", sol.compute / 100, "gemm"),
+                    ("Memory", sol.memory / 100, "copies"),
+                )
             ]
             for level in flow.levels[1:]:
                 if level.busy_percent is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -179,8 +180,8 @@ class ServingPanel(Panel):
         for column, text in enumerate((*FIGURES, "allowed ms"), start=1):
             grid.addWidget(Label(text, "secondary", pixels=12), 0, column)
         self._request = -1  # the one that was chosen last
-        self.ttft = _Latency("TTFT", "Time to first token", grid, 1, self._walk_ttft)
-        self.tpot = _Latency("TPOT", "Time per output token", grid, 2, self._walk_tpot)
+        self.ttft = _Latency("TTFT", "Time to first token", grid, 1, partial(self._walk, "ttft_ns"))
+        self.tpot = _Latency("TPOT", "Time per output token", grid, 2, partial(self._walk, "tpot_ns"))
         self.verdict = Label("", weight=QFont.Weight.DemiBold, wrap=True)
         self.about = Label("", "secondary", pixels=12, wrap=True)
         self.costs = Label("", "secondary", pixels=12, wrap=True)
@@ -327,16 +328,11 @@ class ServingPanel(Panel):
         self.requests.select_frame_row(row)
         self._outline(row)
 
-    def _walk_ttft(self, bound: float) -> None:
-        if self._found is not None and self._found.requests is not None:
-            self._walk(self._found.requests.ttft_ns, bound)
-
-    def _walk_tpot(self, bound: float) -> None:
-        if self._found is not None and self._found.requests is not None:
-            self._walk(self._found.requests.tpot_ns, bound)
-
-    def _walk(self, values: F64, bound: float) -> None:
+    def _walk(self, latency: str, bound: float) -> None:
         """To the slowest request beyond a percentile, from there to the next one."""
+        if self._found is None or self._found.requests is None:
+            return
+        values: F64 = getattr(self._found.requests, latency)
         beyond = np.flatnonzero(values > bound)
         slowest_first = beyond[np.argsort(-values[beyond], kind="stable")].tolist()
         if not slowest_first:

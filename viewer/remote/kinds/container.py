@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import ClassVar
 
+from parsers import program_search
 from viewer.remote.names import BOUNDS, PlaceProblem, Reach, Unreachable, place_kind
 
 ENGINES = ("docker", "podman")
@@ -46,7 +47,7 @@ class Container:
             return
         engine = self._first_that_answers([[each, "image", "inspect", self.name] for each in ENGINES])
         words = [engine, "run", "-d", "--rm", "--init", "--entrypoint", "sleep", self.name, "infinity"]
-        self._started = self._run(words).stdout.decode("utf-8", "replace").strip().splitlines()[-1:][0]
+        self._started = self._run(words).stdout.strip().splitlines()[-1:][0]
         self._prefix = [engine, "exec", "-i", self._started]
 
     def words(self, words: Sequence[str]) -> list[str]:
@@ -68,7 +69,7 @@ class Container:
         return list(words) if self._below is None else self._below.words(words)
 
     def _first_that_answers(self, tries: list[list[str]], needed: bool = True) -> str:
-        said = b""
+        said = ""
         for words in tries:
             done = self._run(words, check=False)
             if done.returncode == 0:
@@ -76,27 +77,21 @@ class Container:
             said = done.stderr or said
         if not needed:
             return ""
-        lines = said.decode("utf-8", "replace").strip().splitlines()
+        lines = said.strip().splitlines()
         raise PlaceProblem(
             f"container:{self.name}",
             f"There is no such container or image ({lines[-1].rstrip('.') if lines else 'no engine answers'}).",
             f"Name one that `{tries[0][0]}` knows.",
         )
 
-    def _run(self, words: Sequence[str], check: bool = True) -> subprocess.CompletedProcess[bytes]:
+    def _run(self, words: Sequence[str], check: bool = True) -> subprocess.CompletedProcess[str]:
         try:
-            done = subprocess.run(
-                self._here(words),
-                capture_output=True,
-                stdin=subprocess.DEVNULL,
-                timeout=BOUNDS.request,
-                check=False,
-            )
+            done = program_search.answer_of(self._here(words), BOUNDS.request)
         except FileNotFoundError:
-            return subprocess.CompletedProcess(list(words), 127, b"", f"{words[0]} is not installed".encode())
+            return subprocess.CompletedProcess(list(words), 127, "", f"{words[0]} is not installed")
         except (OSError, subprocess.TimeoutExpired) as error:
             raise Unreachable(f"container:{self.name}", f"{words[0]} does not answer ({error}).") from None
         if check and done.returncode:
-            lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no answer"]
+            lines = done.stderr.strip().splitlines() or ["no answer"]
             raise PlaceProblem(f"container:{self.name}", f"{words[0]} failed ({lines[-1].rstrip('.')}).")
         return done

@@ -51,19 +51,12 @@ class Ssh:
         with contextlib.suppress(OSError):
             os.unlink(self._socket)  # of a connection that broke
         said = self._folder.path / "said"
-        words = [
-            *self._ssh(),
-            "-o",
-            "ControlMaster=yes",
-            "-o",
-            f"ControlPersist={PERSIST_SECONDS}",
-            "-N",
-            "-f",
-        ]
+        shared = ("-o", "ControlMaster=yes", "-o", f"ControlPersist={PERSIST_SECONDS}")
+        words = [*self._ssh(), *shared, "-N", "-f", self.host]
         with said.open("w+b") as errors:  # the connection outlives the command, and a pipe to it would, too
             try:
                 code = subprocess.run(
-                    [*words, self.host],
+                    words,
                     stdin=subprocess.DEVNULL,
                     stdout=errors,
                     stderr=errors,
@@ -111,14 +104,7 @@ class Ssh:
 
     def _control(self, command: str) -> int:
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            return subprocess.run(
-                [*self._ssh(), "-O", command, self.host],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=10.0,
-                check=False,
-            ).returncode
+            return program_search.answer_of([*self._ssh(), "-O", command, self.host], 10.0).returncode
         return LOST
 
 

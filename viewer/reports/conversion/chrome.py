@@ -145,14 +145,8 @@ _FIRST_EVENT = b""","traceEvents":[
 {"ph":"M","name":"process_labels","pid":0,"tid":0,"args":{"labels":"Stallscope export"}}"""
 # what lanes add to their thread's name
 _ENDINGS = (
-    " regions",
-    " Python",
-    " CUDA calls",
-    " HIP calls",
-    " API calls",
-    " samples",
-    " profiler overhead",
-)
+    " regions", " Python", " CUDA calls", " HIP calls", " API calls", " samples", " profiler overhead",
+)  # fmt: skip
 
 
 def write_chrome(trace: Trace, out: Path, progress: Progress, all_arguments: bool = False) -> list[str]:

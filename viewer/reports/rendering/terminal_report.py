@@ -12,9 +12,14 @@ MAX_CARDS = 6
 MAX_NAME = 44
 
 
+def wrapped(text: str, first: str = "", others: str = "") -> list[str]:
+    """Lines as wide as a page; ``first`` stands before the first line, ``others`` before each other one."""
+    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=others)
+
+
 def as_terminal_text(report: Report) -> str:
     """What of a report has room on a screen."""
-    lines = [*textwrap.wrap(report.title, WIDTH), ""]
+    lines = [*wrapped(report.title), ""]
     for block in report.blocks:
         lines += _block(block) if block.form is Form.EVERYWHERE else []
     return joined(lines)
@@ -23,7 +28,7 @@ def as_terminal_text(report: Report) -> str:
 def _block(block: Block) -> list[str]:
     match block:
         case Text():
-            return [*(line for each in block.lines for line in textwrap.wrap(each, WIDTH)), ""]
+            return [*(line for each in block.lines for line in wrapped(each)), ""]
         case Points():
             return _points(block)
         case Changes():
@@ -38,11 +43,7 @@ def _block(block: Block) -> list[str]:
 
 
 def _points(block: Points) -> list[str]:
-    lines = [
-        line
-        for each in block.lines
-        for line in textwrap.wrap(each, WIDTH, initial_indent="  ", subsequent_indent="    ")
-    ]
+    lines = [line for each in block.lines for line in wrapped(each, "  ", "    ")]
     return [*([f"{block.heading}:"] if block.heading else []), *lines, ""] if lines else []
 
 
@@ -50,9 +51,9 @@ def _cards(block: Cards) -> list[str]:
     lines = []
     for number, card in enumerate(block.items[:MAX_CARDS], 1):
         lines.append(f"{number}. {card.title}  [{card.severity}]")
-        lines += textwrap.wrap(card.explanation, WIDTH, initial_indent="   ", subsequent_indent="   ")
+        lines += wrapped(card.explanation, "   ", "   ")
         for advice in card.advice[:1]:
-            lines += textwrap.wrap(advice, WIDTH, initial_indent="   -> ", subsequent_indent="      ")
+            lines += wrapped(advice, "   -> ", "      ")
         lines.append("")
     left = len(block.items) - MAX_CARDS
     return [*lines, f"and {left} smaller findings (see --json)", ""] if left > 0 else lines

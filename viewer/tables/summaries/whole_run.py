@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import numpy as np
 import pandas as pd
 
@@ -135,16 +137,8 @@ class MemoryPeaks(Summary):
     )
 
     def frame(self, analysis: Analysis, t0: int, t1: int) -> pd.DataFrame:
-        rows = [
-            (
-                gpu_name(analysis, each.device),
-                each.peak_allocated,
-                each.peak_reserved,
-                each.peak_at,
-                each.growth.per_step,
-            )
-            for each in memory_of(analysis)
-        ]
+        told = attrgetter("peak_allocated", "peak_reserved", "peak_at", "growth.per_step")
+        rows = [(gpu_name(analysis, each.device), *told(each)) for each in memory_of(analysis)]
         return pd.DataFrame(rows, columns=[column.name for column in self.columns])
 
 
@@ -172,15 +166,6 @@ class CounterSummary(Summary):
             low, high = np.searchsorted(counter.time, (t0, t1))
             value = counter.value[low:high]
             if len(value):
-                rows.append(
-                    (
-                        counter.name,
-                        counter.unit,
-                        counter.rank,
-                        len(value),
-                        float(value.min()),
-                        float(value.mean()),
-                        float(value.max()),
-                    )
-                )
+                told = float(value.min()), float(value.mean()), float(value.max())
+                rows.append((counter.name, counter.unit, counter.rank, len(value), *told))
         return pd.DataFrame(rows, columns=[column.name for column in self.columns])

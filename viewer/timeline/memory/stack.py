@@ -20,17 +20,9 @@ if TYPE_CHECKING:
 
 # what stays for long, then what comes and goes
 FROM_BELOW = (
-    Kind.OLDER,
-    Kind.PARAMETERS,
-    Kind.OPTIMIZER,
-    Kind.COMMUNICATION,
-    Kind.UNKNOWN,
-    Kind.KEPT,
-    Kind.INPUTS,
-    Kind.GRADIENTS,
-    Kind.ACTIVATIONS,
-    Kind.TEMPORARIES,
-)
+    Kind.OLDER, Kind.PARAMETERS, Kind.OPTIMIZER, Kind.COMMUNICATION, Kind.UNKNOWN, Kind.KEPT, Kind.INPUTS,
+    Kind.GRADIENTS, Kind.ACTIVATIONS, Kind.TEMPORARIES,
+)  # fmt: skip
 BLOCK = 32  # levels
 VIEWS = 4  # of one recording in a frame: lanes, overview
 _TOP = 1.08  # of the most that is drawn

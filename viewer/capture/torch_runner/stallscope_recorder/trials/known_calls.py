@@ -23,18 +23,10 @@ READERS = ("item", "tolist", "__float__", "__int__", "__bool__", "cpu")
 COLLECTIVES = tuple(
     ("torch.distributed", name)
     for name in (
-        "all_reduce",
-        "all_gather",
-        "all_gather_into_tensor",
-        "reduce_scatter",
-        "reduce_scatter_tensor",
-        "all_to_all",
-        "all_to_all_single",
-        "broadcast",
-        "reduce",
-        "barrier",
+        "all_reduce", "all_gather", "all_gather_into_tensor", "reduce_scatter", "reduce_scatter_tensor",
+        "all_to_all", "all_to_all_single", "broadcast", "reduce", "barrier",
     )
-)
+)  # fmt: skip
 
 
 def found(calls: Tuple[Tuple[str, str], ...]) -> Iterator[Tuple[Any, str]]:
