@@ -124,6 +124,26 @@ def test_a_job_that_somebody_else_cancels_is_told(slurm: SlurmCluster, tmp_path:
     assert any("ended as CANCELLED" in str(event.values.get("text")) for event in run.events)
 
 
+def test_a_cancelled_job_whose_program_ends_first_is_told_as_cancelled(
+    slurm: SlurmCluster, tmp_path: Path
+) -> None:
+    """The program's exit code is written before Slurm knows what became of the job."""
+    ended = f"touch $(echo {tmp_path}/shared/stallscope.????????)/rc.job=143"
+    run = OnAThread(
+        shell_request(tmp_path, f"trap '{ended}; sleep 1; exit 143' TERM; echo begun; sleep 88.8 & wait")
+    )
+    run.wait_for(lambda: run.text.count("begun") == 2)
+    slurm.run("scancel", slurm.jobs[0].split()[0])
+    run.outcome()
+    assert any("ended as CANCELLED" in str(event.values.get("text")) for event in run.events)
+
+
+def test_a_program_that_fails_in_a_job_is_not_told_as_cancelled(slurm: SlurmCluster, tmp_path: Path) -> None:
+    run = OnAThread(shell_request(tmp_path, "echo begun; exit 7"))
+    run.outcome()
+    assert not any("ended as" in str(event.values.get("text")) for event in run.events)
+
+
 def test_options_that_slurm_refuses_are_told_in_its_words(slurm: SlurmCluster, tmp_path: Path) -> None:
     outcome = Recording(shell_request(tmp_path, "echo begun", "--partition=nowhere")).run()
     assert outcome.recordings == ()

@@ -92,8 +92,16 @@ turn=0
 until set -- "$dir/rc.job="*; [ -e "$1" ] || [ $turn -ge 20 ]; do turn=$((turn+1)); sleep 0.2; done
 sleep 0.3
 kill $reader 2>/dev/null
-[ -e "$1" ] && exit "${1##*=}"
-why="Its time limit, a cancellation or a node that failed ended it."
+if [ -e "$1" ]; then
+    code=${1##*=} turn=0
+    # A job that is cancelled may end its program first, and only then be told as cancelled.
+    while [ "$code" != 0 ] && [ $turn -lt 40 ]; do
+        state=$(squeue --noheader --jobs="$id" --states=all --format=%T 2>/dev/null)
+        case $state in RUNNING|COMPLETING|SIGNALING) turn=$((turn+1)); sleep 0.25 ;; *) break ;; esac
+    done
+    case $state in CANCELLED|TIMEOUT|DEADLINE|PREEMPTED|NODE_FAIL|OUT_OF_MEMORY) ;; *) exit "$code" ;; esac
+fi
+why="Its time limit, a cancellation, a lack of memory or a node that failed ended it."
 [ -e "$dir/shared" ] || [ "$state" = CANCELLED ] ||
     why="It never began; its nodes may not share $dir. Name a folder that they do: --shared=DIR after the place."
 say problem "Job $id ended as ${state:-unknown}. $why"
