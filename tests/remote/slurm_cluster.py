@@ -111,6 +111,8 @@ class SlurmCluster:
             "ClusterName=trial",
             f"SlurmctldHost={host}(127.0.0.1)",
             f"SlurmctldPort={free_port()}",
+            # The number of a job gives the port at which its ranks meet: clusters on one machine keep apart.
+            f"FirstJobId={1 + free_port() % 20000}",
             *("SlurmUser=root", "SlurmdUser=root", "AuthType=auth/munge", "CredType=cred/munge"),
             f"AuthInfo=socket={self.folder / 'munge' / 'socket'}",
             f"StateSaveLocation={self.folder / 'state'}",
