@@ -36,6 +36,7 @@ from rules.wording.words import (
 )
 
 LARGE_BYTES = 1_000_000  # a smaller copy takes about as long to start as to travel
+VERY_SLOW_SHARE = 0.28  # of the link: a third of what pinned copies reach
 SLOW_LINK_SHARE = 0.5  # large pinned copies reach 84 to 88 % of PCIe 5 on an H200: half of the link is odd
 
 
@@ -219,7 +220,7 @@ What it found
 Why it costs time
     Copy engines can run alongside the compute units. A copy that runs alone makes the step longer by its whole
     duration. From pageable memory (ordinary allocations) the driver must first copy everything into a pinned buffer,
-    which is several times slower and cannot run in the background.
+    which is slower, often several times, and cannot run in the background.
 
 How it decides
     It takes the union of all host-to-device copies and subtracts every moment in which a kernel or a collective ran,
@@ -241,9 +242,12 @@ When it is wrong
         text = copies_sentence(copies, found_in, "from host to GPU")
         if copies.from_pageable:
             part = copies.pageable_ns / max(copies.time_ns, 1)
-            slower = "usually" if use is None else "several times" if use.slow else ""
             text += f" {percent(part)} of that time copies from pageable memory, which blocks the CPU"
-            text += f" and is {slower} slower than from pinned memory." if slower else "."
+            text += (
+                f" and is {_how_much(use)} slower than from pinned memory."
+                if use is None or use.slow
+                else "."
+            )
         overlapped = 1 - copies.exposed_ns / max(copies.time_ns, 1)
         return f"{text} Other work covers {percent(max(overlapped, 0.0))} of the copying."
 
@@ -264,6 +268,11 @@ When it is wrong
             for_native(ours("Which line copies: record backtraces ($RecordBacktraces).")),
             "" if copies.regions else which,
         )
+
+
+def _how_much(use: LinkUse | None) -> str:
+    """By how much copies from pageable memory fall short, where the link tells."""
+    return "usually" if use is None else "several times" if use.share < VERY_SLOW_SHARE else "clearly"
 
 
 MIN_MOVING = 0.25  # of a kernel's time while pages move: less costs a long kernel little
