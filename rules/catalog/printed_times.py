@@ -48,6 +48,7 @@ _PHASE = regex(
     r"(?:[_. #*]\w*)*$"
 )
 _COPIES = regex(r"(?i:memcpy)|MemoryCopy|Copy(?:Device|Host)To")
+_FILLS = regex(r"(?i:memset)|FillBuffer")
 _LOADS_CODE = regex(r"(?:cu|hip)(?:Module|Library)Load")
 _STARTS = regex(
     r"(?:cuda|hip)(?:Malloc(?:Managed)?|Free|SetDevice|StreamCreate|EventCreate)(?:_v\d+)?(?:WithFlags)?$"
@@ -79,6 +80,7 @@ _WHOSE = {
     TimeOf.CALLS: "the time of GPU API calls",
     TimeOf.PROGRAM: "the program's time",
 }
+_OF_COPIES = "the time of copies"
 _CULPRITS = {
     TimeOf.GPU: CulpritKind.KERNEL,
     TimeOf.CPU: CulpritKind.OPERATOR,
@@ -233,14 +235,12 @@ def _headline(
     if imports >= MAJORITY:
         return f"{percent(imports)} of the program's time is in importing modules"
     if own:
-        return (
-            f"{percent(own[0].share)} of {_WHOSE[main.of]} is in {_in_title(own[0].name)}{_mostly_in(own[0])}"
-        )
+        return f"{percent(own[0].share)} of {_whose(main)} is in {_in_title(own[0].name)}{_mostly_in(own[0])}"
     if around:
         inner = _in_title(around[0].name)
-        return f"{percent(around[0].share)} of {_WHOSE[main.of]} is in {inner}, with what it calls"
+        return f"{percent(around[0].share)} of {_whose(main)} is in {inner}, with what it calls"
     if _leaves_out(main, first):
-        return f"The rows that were printed hold {percent(main.printed)} of {_WHOSE[main.of]}"
+        return f"The rows that were printed hold {percent(main.printed)} of {_whose(main)}"
     if main.of is TimeOf.PROGRAM and first.awaits is not None:
         alike = [row.share for row in main.rows if row.awaits is first.awaits and row.share >= MIN_NAMED]
         mostly = "mostly " if len(alike) > 1 else ""
@@ -255,7 +255,18 @@ def _headline(
         return f"{name} takes {duration(first.ns)}, all of the GPU's work {duration(gpu.ns)}"
     forms = _forms_of(main, first)
     several = f", as {len(forms)} template instances" if len(forms) > 1 else ""
-    return f"{percent(sum(row.share for row in forms))} of {_WHOSE[main.of]} is in {name}{several}"
+    return f"{percent(sum(row.share for row in forms))} of {_whose(main)} is in {name}{several}"
+
+
+def _whose(main: Spent) -> str:
+    return _OF_COPIES if _has_only_copies(main) else _WHOSE[main.of]
+
+
+def _has_only_copies(spent: Spent) -> bool:
+    """Whether a table of the GPU's time is one of copies, beside which kernels have a table of their own."""
+    copies = [row for row in spent.rows if _COPIES.search(row.name)]
+    moves = [row for row in spent.rows if row in copies or _FILLS.search(row.name)]
+    return spent.of is TimeOf.GPU and bool(copies) and len(moves) == len(spent.rows)
 
 
 def _forms_of(main: Spent, first: Total) -> list[Total]:
@@ -281,6 +292,8 @@ def _account(spent: Spent) -> str:
         TimeOf.CALLS: "GPU API calls took",
         TimeOf.PROGRAM: "The program ran for",
     }[spent.of]
+    if _has_only_copies(spent):
+        whose = "The GPU copied for"
     return f"{whose} {duration(spent.ns)} in all: {told}." if spent.timed else f"Of its time: {told}."
 
 

@@ -252,7 +252,7 @@ When it is wrong
                 account=(
                     f"It runs {count[worst]:,} times on {device_name(trace, device)}, {duration(mean[worst])} on "
                     f"average, with a standard deviation of {three_digits(spread[worst])} times that. Often the "
-                    "same kernel serves small and large tensors."
+                    "same kernel serves small and large inputs."
                 ),
                 remedy=remedy(
                     "Group its runs by grid size to see whether they do different amounts of work.",

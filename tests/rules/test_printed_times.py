@@ -131,6 +131,27 @@ def test_copies_between_host_and_device_are_copies_whoever_names_them(name: str)
     assert "Copy less" in str(finding.remedy.advice[0])
 
 
+@pytest.mark.parametrize(
+    ("other", "whose"),
+    [
+        ("[CUDA memcpy Device-to-Host]", "the time of copies"),
+        ("[CUDA memset]", "the time of copies"),
+        ("gemm", "the GPU's time"),
+    ],
+)
+def test_a_table_of_copies_alone_does_not_tell_the_gpus_time(other: str, whose: str) -> None:
+    title, account = told(of("ms", TimeOf.GPU, ("[CUDA memcpy HtoD]", 6.0, 60.0), (other, 4.0, 40.0)))
+    assert title == f"60 % of {whose} is in [CUDA memcpy HtoD]"
+    assert account.startswith("The GPU copied for" if "copies" in whose else "The GPU worked for")
+
+
+def test_memory_that_is_only_filled_is_no_copy() -> None:
+    assert (
+        told(of("ms", TimeOf.GPU, ("[CUDA memset]", 6.0, 100.0)))[0]
+        == "100 % of the GPU's time is in [CUDA memset]"
+    )
+
+
 def test_calls_of_the_system_are_no_calls_to_the_gpu() -> None:
     header = ("Time (%)", "Total Time (ns)", "Num Calls", "Name")
     assert not totals_of(header, [(76.2, 5e9, 64.0, "futex")])
