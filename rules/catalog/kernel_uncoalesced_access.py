@@ -6,9 +6,11 @@ from parsers.model import KernelProfile
 from rules.findings.base import Category, remedy, rule
 from rules.kernels.checks.memory import global_waste, needed_of_dram
 from rules.kernels.checks.speed_of_light import (
+    BALANCE_PERCENT,
     HIGH_PERCENT,
     LOW_PERCENT,
     KernelRuleResult,
+    SpeedOfLight,
     busiest_memory_unit,
     memory_percent,
     speed_of_light,
@@ -18,6 +20,7 @@ from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of
 MIN_SAVING = 0.05
 L1_PASSES = "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"
 L1_PASSES_OF_SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
+L1_REQUESTS = "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"
 L1_HIT = "l1tex__t_sector_pipe_lsu_mem_global_op_ld_hit_rate.pct"
 
 
@@ -63,15 +66,16 @@ When it is wrong
         if counted and not results:
             return None
         text, share = _worst(results) if results else _from_sectors(kernel)
-        memory = memory_percent(kernel)
+        memory, l1 = memory_percent(kernel), _passed_on_by_l1(kernel, sol)
         hits = kernel.number(L1_HIT) or 0.0
-        beyond_l1 = 1.0 if busiest_memory_unit(kernel).startswith("the L1") else 1 - min(hits, 100.0) / 100.0
+        in_l1 = l1 or busiest_memory_unit(kernel).startswith("the L1")
+        beyond_l1 = 1.0 if in_l1 else 1 - min(hits, 100.0) / 100.0
         needed = needed_of_dram(kernel)
         if needed >= HIGH_PERCENT / 100:
             return None
         if results:
-            share = max(share, _time_of_l1(kernel))
-        saving = share * beyond_l1 * (1.0 if memory is None else min(1.0, memory / LOW_PERCENT))
+            share = max(share, _time_of_l1(kernel), _wasted(kernel, 0.0) * l1 / 100)
+        saving = share * beyond_l1 * (1.0 if memory is None else min(1.0, max(memory, l1) / LOW_PERCENT))
         saving = min(saving, 1 - needed)
         if saving < MIN_SAVING:
             return None
@@ -87,6 +91,17 @@ When it is wrong
             saving=saving,
             confidence="high" if results else "medium",
         )
+
+
+def _passed_on_by_l1(kernel: KernelProfile, sol: SpeedOfLight | None) -> float:
+    """How busy L1 is with global accesses, in percent, where L1 alone limits the kernel; 0 where nothing tells.
+
+    Where it is busy with taking requests in, fewer sectors for each would not relieve it.
+    """
+    l1, shared = sol.l1 if sol is not None else 0.0, kernel.number(L1_PASSES_OF_SHARED)
+    if shared is None or (kernel.number(L1_REQUESTS) or 0.0) >= l1 - BALANCE_PERCENT:
+        return 0.0
+    return max(l1 - shared, 0.0)
 
 
 def _time_of_l1(kernel: KernelProfile) -> float:

@@ -70,6 +70,39 @@ def test_sectors_that_only_l1_passes_on_count_where_l1_is_the_busiest(
 
 
 @pytest.mark.parametrize(
+    ("l1", "requests", "shared", "saving"),
+    [
+        (90.0, 6.0, 0.5, 0.73),  # DRAM needs 27 % of the time for the data alone
+        (90.0, 79.0, 0.5, 0.73),
+        (90.0, 80.0, 0.5, 0.36),  # L1 is busy with taking requests in
+        (90.0, 6.0, 60.0, 0.36),  # L1 is busy with shared memory
+        (79.0, 6.0, 0.5, 0.36),  # L1 does not limit it
+    ],
+)
+def test_what_l1_passes_on_counts_where_l1_is_the_limit_whatever_memory_behind_it_does(
+    l1: float, requests: float, shared: float, saving: float
+) -> None:
+    counters: dict[str, MetricValue] = {
+        COMPUTE: 6.0,
+        MEMORY: 50.0,
+        DRAM: 45.0,
+        "dram__bytes.sum": 20_000.0,
+        "l1tex__throughput.avg.pct_of_peak_sustained_active": l1,
+        "l1tex__throughput.avg.pct_of_peak_sustained_elapsed": l1,
+        "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed": requests,
+        "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed": 28.0,
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed": shared,
+        "lts__throughput.avg.pct_of_peak_sustained_elapsed": 50.0,
+        "memory_l2_theoretical_sectors_global": 2_900,
+        "memory_l2_theoretical_sectors_global_ideal": 375,
+    }
+    told = [
+        each for each in found(trace_of(kernel(counters))) if each.category is Category.UNCOALESCED_ACCESS
+    ]
+    assert [round(each.share, 2) for each in told] == [saving]
+
+
+@pytest.mark.parametrize(
     ("threads", "title"),
     [
         (1, "blocks of 1 thread leave 31 of 32 lanes idle"),
