@@ -10,7 +10,7 @@ from parsers.model import Attribute, EventKind
 from parsers.model.names.calls import error_text
 from parsers.model.units import duration, percent, size
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.intervals import pairs
+from rules.analysis.arithmetic.intervals import clip, length, pairs, union
 from rules.analysis.names.software import is_serving_engine
 from rules.analysis.recording.completeness import failed_launches, gpus_missing
 from rules.analysis.recording.subject import MIN_OPERATIONS, Subject, SubjectKind, subject_of
@@ -19,10 +19,11 @@ from rules.analysis.steps.analysed_time import SetAside
 from rules.findings.base import Category, Evidence, Finding, Need, Remedy, Rule, remedy, rule
 from rules.losses.lost_time import any_stream, evidence_of
 from rules.remedies.engines import later_steps
-from rules.terms import NOBODY, Culprit, CulpritKind
+from rules.terms import MAJORITY, NEARLY_ALL, NOBODY, Culprit, CulpritKind
 from rules.wording.words import Headline, Words, for_pytorch, listed, ours, shortened
 
 MAX_NAMED = 3
+MIN_LONG_WAIT_NS = 100_000_000
 NOTEWORTHY_WAIT = 0.05  # of the analysed time
 MIN_TELLING = 0.1  # of the time before the GPU's first work: what one event must take to be named for it
 
@@ -79,7 +80,8 @@ How it decides
     the GPU works for half of it or each kernel comes ten times on average. Too little: fewer than 20 operations on
     the GPU, or fewer than 100 where 10 kernels or more run less than 3 times each on average; they are in no steps,
     and do not fill the time, or with less than 5 short ones or 200 us. The same goes for fewer than 20 kernels that
-    run less than 3 times each, where the GPU works for less than 1 % of the time. Only copies: not one kernel, and
+    run less than 3 times each, where the GPU works for less than 1 % of the time. If one wait of at least 100 ms takes
+    nine tenths of it, that is told. Only copies: not one kernel, and
     the copies take less than half of the time.
     A long wait: nothing repeats, the CPU waits in calls for at least a fifth of the time, or anything else takes 95 %
     of it, and hardly any work comes before it. Nothing to do at first: nothing repeats, and more time passes before
@@ -187,9 +189,27 @@ def _too_little(analysis: Analysis, subject: Subject) -> tuple[Headline, Words, 
     return (
         Headline("Too little was recorded to judge", ran),
         f"The recording holds {ran}, and nothing repeats: shares of its {duration(analysis.window_ns)} would mean "
-        "nothing for the program.",
+        "nothing for the program." + _one_long_wait(analysis),
         ("Record several steps or requests, after the first ones.", *later_steps(analysis.trace)),
     )
+
+
+def _one_long_wait(analysis: Analysis) -> str:
+    """Which wait takes nearly all of the time, and what the CPU does in it; empty where none does."""
+    trace, (start, end) = analysis.trace, analysis.window
+    starts, ends = union(*trace.events.spans(trace.gpu_operations))
+    pauses = starts[1:] - ends[:-1]
+    if not len(pauses) or pauses.max() < max(NEARLY_ALL * (end - start), MIN_LONG_WAIT_NS):
+        return ""
+    at = int(pauses.argmax())
+    calls = clip(
+        union(*trace.events.spans(trace.events.of_kind(EventKind.API))), int(ends[at]), int(starts[at + 1])
+    )
+    told = f" Nearly all of it is one wait of {duration(int(pauses[at]))}, in which the GPU has nothing to do"
+    if not trace.capture.has_api_calls:
+        return f"{told}."
+    inside = length(calls) >= MAJORITY * pauses[at]
+    return f"{told} and the CPU {'is in calls of the GPU' if inside else 'runs code of its own'}: look there first."
 
 
 def _only_copies(analysis: Analysis, subject: Subject) -> tuple[Headline, Words, tuple[Words, ...]]:

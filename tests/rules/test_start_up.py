@@ -68,6 +68,36 @@ def test_a_few_kernels_in_a_time_of_which_the_gpu_works_a_hundredth_are_too_litt
     assert said(trace).startswith(f"Too little was recorded to judge: {kernels} kernels") is not judged
 
 
+CODE_OF_ITS_OWN = "in which the GPU has nothing to do and the CPU runs code of its own: look there first."
+IN_CALLS = "in which the GPU has nothing to do and the CPU is in calls of the GPU: look there first."
+
+
+@pytest.mark.parametrize(
+    ("wait_us", "work_us", "call_us", "told"),
+    [
+        (100_000.0, 5.0, 0.0, CODE_OF_ITS_OWN),
+        (99_999.0, 5.0, 0.0, ""),  # less than 100 ms
+        (100_000.0, 5_500.0, 0.0, CODE_OF_ITS_OWN),  # 90.1 % of the time
+        (100_000.0, 5_600.0, 0.0, ""),  # 89.9 %
+        (100_000.0, 5.0, 50_000.0, IN_CALLS),
+        (100_000.0, 5.0, 49_000.0, CODE_OF_ITS_OWN),
+    ],
+)
+def test_the_one_wait_that_takes_nearly_all_of_a_short_recording_is_told(
+    wait_us: float, work_us: float, call_us: float, told: str
+) -> None:
+    trace = TinyTrace()
+    trace.operation(50, 50 + work_us, "multiply", 40)
+    if call_us:
+        trace.call(60 + work_us, 60 + work_us + call_us, "cudaFree")
+    after = 50 + work_us + wait_us
+    trace.copy(after, after + work_us, "DtoH", after - 5)
+    built = trace.build()
+    (first, *_) = diagnose(built).findings
+    assert first.title.startswith("Too little was recorded to judge")
+    assert first.explanation.endswith(told or "nothing for the program.")
+
+
 FIRST_USE = "Only first use was recorded: 97 % of the time"
 
 
