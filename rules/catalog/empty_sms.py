@@ -21,6 +21,7 @@ from rules.analysis.gpu.launch_sizes import (
     launched_alone,
     multiprocessors_of,
     nearly_empty,
+    warps_held,
 )
 from rules.analysis.names.families import Family
 from rules.analysis.names.host_language import is_python
@@ -41,14 +42,6 @@ from rules.wording.words import (
 )
 
 LONG_NS = 20_000  # a shorter kernel takes as long as it takes to start and to end
-MAX_BLOCKS = 32  # on an SM at once: NVIDIA's CUDA programming guide, of data centre GPUs since Volta
-MAX_WARPS = {
-    (7, 5): 32,
-    (8, 6): 48,
-    (8, 7): 48,
-    (8, 9): 48,
-    (12, 0): 48,
-}  # on an SM at once; 64 on all others
 MAX_NAMED, MAX_NAME = 2, 40
 
 _OWN_CODE = """# one program a row, and as many warps as the row is wide
@@ -147,10 +140,7 @@ def _half_empty(analysis: Analysis, device: int) -> tuple[I64, F64]:
     kernels = kernels[has_own_name(trace, kernels)]
     kernels = kernels[analysis.family_of_string[trace.events.name[kernels]] != Family.COLLECTIVE]
     blocks, threads = trace.attribute(Attribute.GRID, kernels), trace.attribute(Attribute.BLOCK, kernels)
-    warps = -(-threads // lanes_of(trace))
-    most = MAX_WARPS.get(trace.devices[device].compute_capability or (9, 0), 64)
-    on_each = np.minimum(blocks / multiprocessors_of(analysis, device), MAX_BLOCKS)
-    used = np.minimum(on_each * warps / most, 1.0)
+    used = warps_held(analysis, device, blocks, threads)
     few = (blocks > 0) & (threads > 0) & (1.0 - used >= MAJORITY)
     kernels, used = kernels[few], used[few]
     own = launched_alone(analysis, kernels)

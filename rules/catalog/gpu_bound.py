@@ -18,7 +18,7 @@ from rules.analysis.gpu.inside_window import of_family, of_type, operations
 from rules.analysis.idle.causes import Budget, Cause
 from rules.analysis.names.families import Family
 from rules.findings.base import Category, Finding, Rule, remedy, rule
-from rules.kernels.gpu_peaks import FEWER_UNITS, has_few_units
+from rules.kernels.gpu_peaks import DOUBLE, FEWER_UNITS, has_few_units
 from rules.losses.lost_time import between_nodes, event_evidence
 from rules.terms import MAJORITY, NOBODY, Culprit, CulpritKind, Unit, threshold
 from rules.wording.words import Headline, Words, for_native, for_python, listed, ours, share, shortened
@@ -55,7 +55,6 @@ _CODE = """with torch.profiler.profile(record_shapes=True, with_flops=True) as p
     train_step(batch)
 print(prof.key_averages(group_by_input_shape=True).table(sort_by="cuda_time_total", row_limit=15))"""
 
-_DOUBLE = regex(r"\bdouble\b")
 _SINGLE = (
     "Compute with float where the accuracy allows it, and look for accidental doubles: 1.0 instead of 1.0f, sin() "
     "instead of sinf()."
@@ -200,7 +199,7 @@ def _takes_doubles(analysis: Analysis, device: int, kernels: I64) -> str:
         longest < 0
         or not has_few_units(compute)
         or is_amd(trace)
-        or not _DOUBLE.search(trace.strings[longest])
+        or not DOUBLE.search(trace.strings[longest])
     ):
         return ""
     return (

@@ -143,6 +143,8 @@ FEWER_UNITS = 32  # of FP32 for one of FP64, or more
 # data-centre GPUs: half or a third as many units for FP64 as for FP32
 _MANY = ((3, 5), (3, 7), (6, 0), (7, 0), (8, 0), (9, 0), (10, 0))
 
+DOUBLE = regex(r"\bdouble\b")  # in a kernel's name: it takes 64-bit numbers
+
 
 def has_few_units(compute_capability: tuple[int, int] | None) -> bool:
     """Whether a GPU of NVIDIA has at most one unit for FP64 for ``FEWER_UNITS`` of FP32; False where unknown."""

@@ -24,6 +24,14 @@ from rules.terms import MAJORITY
 LONG_NS, LONG_OF_A_LIBRARY_NS = 20_000, 100_000
 SCHEDULERS = 4  # of a multiprocessor or compute unit, each with warps of its own
 MIN_SMS = 16  # of a GPU whose size is not recorded
+MAX_BLOCKS = 32  # on an SM at once: NVIDIA's CUDA programming guide, of data centre GPUs since Volta
+MAX_WARPS = {
+    (7, 5): 32,
+    (8, 6): 48,
+    (8, 7): 48,
+    (8, 9): 48,
+    (12, 0): 48,
+}  # on an SM at once; 64 on all others
 # what libraries divide by the shapes of tensors, of which other rules speak; a native program's own are like any kernel
 _DIVIDED_BY_SHAPE = (Family.GEMM, Family.CONVOLUTION)
 _OF_64 = regex(r"instinct|\bMI\d{1,3}|\bgfx9|vega|radeon vii", re.IGNORECASE)  # CDNA and GCN; RDNA's have 32
@@ -56,6 +64,15 @@ def nearly_empty(analysis: Analysis, device: int) -> tuple[I64, F64]:
     used *= np.minimum(np.maximum(on_each, lanes) / (SCHEDULERS * lanes), 1.0)
     little = (blocks > 0) & (threads > 0) & ((used < MAJORITY) | (threads <= MAJORITY * lanes))
     return kernels[little], used[little]
+
+
+def warps_held(analysis: Analysis, device: int, blocks: I64, threads: I64) -> F64:
+    """The part (0 to 1) of an SM's warps that each launch fills, by its blocks and their threads alone."""
+    trace = analysis.trace
+    most = MAX_WARPS.get(trace.devices[device].compute_capability or (9, 0), 64)
+    on_each = np.minimum(blocks / multiprocessors_of(analysis, device), MAX_BLOCKS)
+    warps = -(-threads // lanes_of(trace))
+    return np.minimum(on_each * warps / most, 1.0)
 
 
 _OF_LIBRARIES = regex(
