@@ -93,18 +93,22 @@ class DatabaseRows:
         return list(cells) or [""], self._fitted(which, cells.get("", 0))
 
 
-_COPIED = regex(r"\bsizeBytes\((\d{1,18})\)")
+_COPIED = regex(r"\bsizeBytes[(=](\d{1,18})\b")
 
 
 def bytes_of_copies(database: Database, correlation: I64) -> I64:
-    """By the calls of rocprof's HIP table that asked for them, how much copies move; absent where that is not known."""
+    """By the calls of rocprof's HIP table that asked for them, how much copies move; absent where that is not known.
+
+    hipprof has a number as the name of a call, and its name before the arguments.
+    """
     sizes: dict[int, int] = {}
     table = database.table("HIP")
-    if table is not None and all(name in table for name in ("Index", "Name", "args")):
-        columns, calls = f"{quote('Index')}, {quote('args')}", quote(table.name)
+    index = next((name for name in ("Index", "_Index") if table is not None and name in table), "")
+    if table is not None and index and all(name in table for name in ("Name", "args")):
+        columns, calls = f"{quote(index)}, {quote('args')}", quote(table.name)
         with contextlib.suppress(sqlite3.Error):
             for number, said in database.stream(
-                f"SELECT {columns} FROM {calls} WHERE {quote('Name')} LIKE 'hipMemcpy%'"
+                f"SELECT {columns} FROM {calls} WHERE {quote('Name')} LIKE 'hipMemcpy%' OR args LIKE 'hipMemcpy%'"
             ):
                 if isinstance(number, int) and (found := _COPIED.search(str(said))) is not None:
                     sizes[number] = int(found[1])

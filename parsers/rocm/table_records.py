@@ -17,6 +17,7 @@ from parsers.model.kernels import MetricValue
 from parsers.model.late import dataclass, regex
 from parsers.rocm.timeline import (
     AMD_GPU,
+    FILLED,
     Calls,
     Operations,
     Timeline,
@@ -117,6 +118,9 @@ class TableRecords:
         texts, which = rows.texts(*name)
         described = [direction_of(text.strip('"')) for text in texts]
         directions = np.array([direction.value for _, direction in described], np.int64)
+        kinds = np.array(
+            [EventKind.MEMSET if short == FILLED else EventKind.MEMCPY for short, _ in described], np.uint8
+        )
         self.timeline.operations(
             Operations(
                 rows.integers(*START),
@@ -127,7 +131,7 @@ class TableRecords:
                 _or_zero(rows.integers(*_PROCESS)),
                 rows.integers(*self.correlation),
                 np.full(rows.length, -1, np.int64),
-                EventKind.MEMCPY,
+                kinds[which],
                 direction=directions[which],
                 bytes=rows.integers("size", "bytes") if asked_for is None else asked_for,
             ),

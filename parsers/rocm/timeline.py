@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from parsers.model import BOOL, I32, I64, Attribute, CopyKind, EventKind, Lane, LaneKind
+from parsers.model import BOOL, I32, I64, U8, Attribute, CopyKind, EventKind, Lane, LaneKind
 from parsers.model.arrays import ABSENT, distinct_values, per_value, place_in, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass
@@ -19,7 +19,9 @@ FARTHEST_NS = -ABSENT // 2
 MAX_STREAMS = 64
 AMD_GPU = "AMD GPU"  # whose model the recording does not state
 _MARKERS = ("MARKER", "ROCTX")
+FILLED = "Memset (Device)"
 _DIRECTIONS = (
+    (("FILL",), CopyKind.UNKNOWN, FILLED),
     (("HOST_TO_DEVICE", "HOSTTODEVICE", "HTOD"), CopyKind.H2D, "Memcpy HtoD"),
     (("DEVICE_TO_HOST", "DEVICETOHOST", "DTOH"), CopyKind.D2H, "Memcpy DtoH"),
     (("DEVICE_TO_DEVICE", "DEVICETODEVICE", "DTOD"), CopyKind.D2D, "Memcpy DtoD"),
@@ -43,7 +45,7 @@ class Operations:
     process: I64
     correlation: I64
     row: I64
-    kind: EventKind = EventKind.KERNEL
+    kind: EventKind | U8 = EventKind.KERNEL
     direction: I64 | None = None
     bytes: I64 | None = None
     grid: I64 | None = None
@@ -106,7 +108,7 @@ class Timeline:
             each.end[good],
             each.name[good],
             self._stream_lanes(each.device[good], each.stream[good]),
-            each.kind,
+            each.kind if isinstance(each.kind, EventKind) else each.kind[good],
             each.row[good],
         )
         self._launched.append((numbers, each.process[good], each.correlation[good]))

@@ -265,6 +265,51 @@ def test_calls_of_two_processes_are_not_those_of_a_third(tmp_path: Path) -> None
     assert len(open_trace([path]).links.operation) == 0
 
 
+def hipprof_db(path: Path, second: bool = False) -> Path:
+    """hipprof's names: of kernels by number in a table, of calls before the arguments, of copies as commands."""
+    processes = (9, 10) if second else (9,)
+    tables: dict[str, list[dict[str, int | str]]] = {"OPS": [], "COPY": [], "HIP": [], "STR_TABLE": []}
+    for at, pid in enumerate(processes):
+        common = {"dev_id": 2, "queue_id": "9", "pid": pid, "tid": 0}
+        tables["OPS"].append({"BeginNs": 100, "EndNs": 180, "Name": "1", "_Index": 3, **common})
+        for number, kind in enumerate((4596, 4595, 4597, 4615, 77)):
+            start = 200 + 100 * number
+            tables["COPY"].append(
+                {"BeginNs": start, "EndNs": start + 60, "Kind": kind, "_Index": 4 + number, **common}
+            )
+        for index, name, said in (
+            (3, 67, "hipLaunchKernel(function_address=0x2b, stream=0)"),
+            (4, 157, "hipMemcpy(dst=0x7f, src=0x7e, sizeBytes=4000, kind=1)"),
+        ):
+            row = {"BeginNs": 90 * index, "EndNs": 90 * index + 5, "pid": pid, "tid": pid, "Name": name}
+            tables["HIP"].append({**row, "args": said, "_Index": index})
+        tables["STR_TABLE"].append({"PID": pid, "STR_ID": 1, "STR_NAME": ("gemm", "conv")[at]})
+    with sqlite3.connect(path) as connection:
+        for name, rows in tables.items():
+            write_table(connection, name, rows)
+    connection.close()
+    return path
+
+
+def test_a_database_of_hipprof_has_the_names_that_its_numbers_stand_for(tmp_path: Path) -> None:
+    trace = open_trace([hipprof_db(tmp_path / "hip-prof-9.db")])
+    assert named(trace, EventKind.KERNEL) == ["gemm"]
+    assert named(trace, EventKind.API) == ["hipLaunchKernel", "hipMemcpy"]
+    assert named(trace, EventKind.MEMCPY) == ["Memcpy HtoD", "Memcpy DtoH", "Memcpy DtoD", "77"]
+    assert named(trace, EventKind.MEMSET) == ["Memset (Device)"]
+    copies = trace.events.of_kind(EventKind.MEMCPY)
+    kinds = [CopyKind.H2D, CopyKind.D2H, CopyKind.D2D, CopyKind.UNKNOWN]
+    assert trace.attribute(Attribute.COPY_KIND, copies).tolist() == [each.value for each in kinds]
+    assert trace.attribute(Attribute.BYTES, copies, -1).tolist() == [4000, -1, -1, -1]
+    assert [device.id for device in trace.devices] == [2]
+    assert trace.inputs[0].producer == "hipprof"
+
+
+def test_each_process_of_hipprof_numbers_its_kernels_itself(tmp_path: Path) -> None:
+    trace = open_trace([hipprof_db(tmp_path / "hip-prof-9.db", second=True)])
+    assert sorted(named(trace, EventKind.KERNEL)) == ["conv", "gemm"]
+
+
 def test_a_database_of_rocprof_without_hip_calls_has_its_dispatches(tmp_path: Path) -> None:
     """As rocprof --hsa-trace writes it: calls of HSA, and dispatches in a table called A."""
     path = tmp_path / "results.db"

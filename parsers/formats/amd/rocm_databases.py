@@ -98,10 +98,10 @@ class RocprofDatabase(Parser):
 
     format = "rocprof-db"
     title = "ROCm"
-    files = "databases of rocprof"
+    files = "databases of rocprof and hipprof"
     suffixes = (".db",)
     priority = 26
-    version = 6
+    version = 7
 
     def recognises(self, source: Source) -> bool:
         from parsers.sqlite.read_only import tables_of
@@ -112,13 +112,16 @@ class RocprofDatabase(Parser):
     def read(self, source: Source, progress: Progress) -> Trace:
         from parsers.files.unpacking_limit import require_memory
         from parsers.rocm.columns import DatabaseRows, bytes_of_copies
+        from parsers.rocm.hipprof import STRINGS, NamedRows, names_of
         from parsers.rocm.table_records import TableRecords
         from parsers.rocm.timeline import Timeline
         from parsers.sqlite.recording import read_database
 
         def fill(database: Database, builder: TraceBuilder) -> None:
             tables = {
-                name: DatabaseRows(database, table, builder.quality, progress)
+                name: NamedRows(
+                    DatabaseRows(database, table, builder.quality, progress), names_of(database, name)
+                )
                 for name in (*_KERNELS, _COPIES, *_CALLS)
                 if (table := database.table(name)) is not None
             }
@@ -136,13 +139,14 @@ class RocprofDatabase(Parser):
             if _COPIES in tables:
                 copies = tables[_COPIES]
                 asked_for = bytes_of_copies(database, copies.integers(*_CORRELATION))
-                records.copies(copies, _COPIES, _NAME, asked_for)
+                records.copies(copies, _COPIES, (*_NAME, "kind"), asked_for)
             for name, suffix in _CALLS.items():
                 if name in tables:
                     records.calls(tables[name], name, suffix, _NAME, ranges=name == "rocTX")
             timeline.finish()
 
-        return read_database(source, progress, TraceInput(str(source.path), self.format, "rocprof"), fill)
+        recorder = "hipprof" if STRINGS in tables_of(source) else "rocprof"
+        return read_database(source, progress, TraceInput(str(source.path), self.format, recorder), fill)
 
 
 _RPD_TABLES = frozenset({"rocpd_api", "rocpd_op"})
