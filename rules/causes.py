@@ -18,7 +18,7 @@ from rules.fixes.plan import Plan, Promise, plan_of
 from rules.fixes.removal import removal_of, removed_share
 from rules.fixes.step_time import StepTime, told_step_times
 from rules.fixes.told import finding_of, gives_of, is_unreported, names_itself
-from rules.ranking import AS_LARGE, gives_less, ranked, weight
+from rules.ranking import AS_LARGE, after_waits, gives_less, ranked, weight
 from rules.terms import MAJORITY
 from rules.wording.words import Part, part_of_steps
 
@@ -217,7 +217,8 @@ def _grouped(plan: Plan, findings: Sequence[Finding]) -> list[_Group]:
     order = [group for group, _ in with_fix]
     for members in _of_late_ranks(plan.replay.analysis, alone, findings):
         told, first = findings.__getitem__, findings[members[0]]
-        lighter = [each for each, gives in with_fix if gives_less(gives, map(told, each[1]), first)]
+        behind = with_fix[after_waits(first, (map(told, each[1]) for each, _ in with_fix)) :]
+        lighter = [each for each, gives in behind if gives_less(gives, map(told, each[1]), first)]
         at = order.index(lighter[0]) if lighter else len(order)
         order.insert(at, ("", members, False))
     return order

@@ -88,6 +88,15 @@ def gives_less(gives: float, mended: Iterable[Finding], rest: Finding) -> bool:
     return gives < (enough if rest.category is Category.LAUNCH_BOUND and named >= enough else weight(rest))
 
 
+def after_waits(finding: Finding, causes: Iterable[Iterable[Finding]]) -> int:
+    """How many of these causes come before faster kernels: up to the last one that they would only wait longer for."""
+    waits = [
+        any(_is_kept_waiting(finding, each) for each in cause if each.category in _OF_THE_CPU)
+        for cause in causes
+    ]
+    return max((place for place, waited_for in enumerate(waits, 1) if waited_for), default=0)
+
+
 def _says_more(finding: Finding, rest: Finding) -> bool:
     if rest.category is Category.SLOW_OPERATOR:
         return finding.category is Category.LAYOUT_CONVERSION and finding.severity is rest.severity

@@ -15,7 +15,7 @@ from rules.analysis.idle.causes import Cause
 from rules.causes import _lost_by_others, in_order, leading
 from rules.findings.base import Category, Finding, Severity, severity_of
 from rules.fixes.plan import Plan
-from rules.ranking import ranked, weight
+from rules.ranking import after_waits, ranked, weight
 from rules.remedies.remedy import Remedy
 from rules.replay.replay import replay_of
 from rules.wording.words import Headline
@@ -123,6 +123,14 @@ def test_faster_kernels_come_after_waits_for_the_cpu_a_third_as_large(wait: Cate
     assert order(finding(kernels, 481), finding(wait, 160)) == [(kernels, 481), (wait, 160)]
     assert order(finding(kernels, 160), finding(wait, 149)) == [(kernels, 160), (wait, 149)]
     assert order(finding(kernels, 140), finding(wait, 100)) == [(kernels, 140), (wait, 100)]
+
+
+@pytest.mark.parametrize(("kernels", "before"), [(480, 2), (481, 0)])
+def test_causes_up_to_the_last_wait_for_the_cpu_come_before_faster_kernels(kernels: int, before: int) -> None:
+    copies, launches = [finding(Category.COPY_D2H, 300)], [finding(LAUNCH, 160)]
+    faster = finding(Category.NO_TENSOR_CORES, kernels)
+    assert after_waits(faster, [copies, launches, copies]) == before
+    assert after_waits(faster, [copies, copies]) == 0
 
 
 @pytest.mark.parametrize(
