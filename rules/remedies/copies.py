@@ -121,6 +121,14 @@ def _of_pages(copies: Copies) -> Remedy:
     return PREFETCH_EARLIER if copies.can_be_hidden else PREFETCH_LESS
 
 
+_OFFLOADED_BY_JAX: tuple[Words, ...] = (
+    'The compiled function makes these copies itself, for arrays in host memory (memory_kind="pinned_host", '
+    "offloading). Keep on the device what fits there, in fewer bits if need be.",
+    "Let it work on one layer while it fetches the next, such as in a loop over layers (jax.lax.scan): copies of what "
+    "is needed at once have nothing to run beside.",
+)
+
+
 def less_to_gpu(trace: Trace, copies: Copies, *, bytes_a_step: float) -> Remedy:
     """What shortens or hides copies to the GPU, from how they are made now and how many there are."""
     if copies.are_migrations:
@@ -140,7 +148,9 @@ def less_to_gpu(trace: Trace, copies: Copies, *, bytes_a_step: float) -> Remedy:
             _by_api(copies),
             "Copy less: keep data on the GPU that is used again.",
         ),
-        jax=(
+        jax=_OFFLOADED_BY_JAX
+        if copies.are_compiled
+        else (
             "Move the next batch with jax.device_put, which returns immediately, while the current one is being "
             "computed.",
             "Pass JAX arrays to jitted functions: numpy arrays are copied on every call.",
@@ -174,7 +184,9 @@ def less_from_gpu(trace: Trace, copies: Copies) -> Remedy:
     return remedy(
         *(named.advice if named else of_results),
         native=(*directive_advice(trace), _by_api(copies), "Copy less: reduce on the GPU first."),
-        jax=("Start the copy with x.copy_to_host_async(), launch the next step, and only then read it.",),
+        jax=_OFFLOADED_BY_JAX
+        if copies.are_compiled
+        else ("Start the copy with x.copy_to_host_async(), launch the next step, and only then read it.",),
         code=_RESULTS_CODE,
     )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from parsers.model import CopyKind, EventKind
 from rules import Category
 from rules.analysis.names.host_language import Audience, program_of
 from tests.opened import diagnosed, opened
@@ -64,6 +65,22 @@ def test_jax_is_advised_in_its_own_words(
     assert word in " ".join(of_jax.advice)
     assert "torch" not in f"{of_jax.advice} {of_jax.code}"
     assert word not in " ".join((*of_torch.advice, *native.advice))
+
+
+@pytest.mark.parametrize(
+    ("compiled_us", "said"), [(200, "makes these copies itself"), (198, "jax.device_put")]
+)
+def test_copies_inside_a_compiled_function_are_not_those_of_its_arguments(
+    compiled_us: float, said: str
+) -> None:
+    def body(trace: TinyTrace, at: float) -> None:
+        trace.operation(
+            at + 5, at + 5 + compiled_us, "copy-done.2", kind=EventKind.MEMCPY, copy_kind=CopyKind.H2D.value
+        )
+        trace.copy(at + 600, at + 800, "HtoD", at + 3)
+        trace.operation(at + 905, at + 2000, "loop_fusion", at + 8)
+
+    assert said in " ".join(found(repeated(body, JAX, 24), Category.COPY_H2D).advice)
 
 
 @pytest.mark.parametrize(

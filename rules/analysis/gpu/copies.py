@@ -39,6 +39,7 @@ class Copies:
     pinned_ns: int  # of those whose host memory is recorded as pinned
     asynchronous_ns: int  # of those for which the CPU does not wait
     migrated_ns: int  # of those that the driver makes when a page of unified memory is touched
+    compiled_ns: int  # of those that a program compiled by XLA makes itself, and waits for
     computed_ns: int  # by kernels that could run beside them
     regions: tuple[str, ...]  # regions, else Python frames, that asked for them, most copied time first
 
@@ -70,6 +71,11 @@ class Copies:
     def are_migrations(self) -> bool:
         """Whether most of it is unified memory that moves."""
         return self.migrated_ns >= MAJORITY * max(self.time_ns, 1)
+
+    @property
+    def are_compiled(self) -> bool:
+        """Whether most of it is copied inside a compiled program, whose arrays lie in host memory."""
+        return self.compiled_ns >= MAJORITY * max(self.time_ns, 1)
 
     @property
     def are_prefetched(self) -> bool:
@@ -113,9 +119,14 @@ def copies_of(analysis: Analysis, device: int, direction: CopyKind) -> Copies:
         pinned_ns=int(durations(trace, pinned).sum()),
         asynchronous_ns=int(durations(trace, events[asynchronous(trace, events, direction)]).sum()),
         migrated_ns=int(durations(trace, events[named(trace, events, is_migration)]).sum()),
+        compiled_ns=int(durations(trace, events[named(trace, events, _waits_for_xla)]).sum()),
         computed_ns=analysis.budgets(device).compute_ns,
         regions=regions_that_launched(analysis, device, events),
     )
+
+
+def _waits_for_xla(name: str) -> bool:
+    return name.startswith("copy-done")
 
 
 def asynchronous(trace: Trace, copies: I64, direction: CopyKind) -> BOOL:
