@@ -20,11 +20,12 @@ from rules.analysis.names.host_language import Audience, program_of
 from rules.analysis.names.operators import is_autograd_function
 from rules.analysis.names.regions import is_collection
 from rules.analysis.steps.garbage import collections_among
-from rules.findings.base import Category, Finding, Need, Rule, rule
+from rules.findings.base import Category, Finding, Need, Rule, Severity, rule
+from rules.losses.first_memory import HARDLY_ANY, asked_and_freed, is_kept_from_now_on
 from rules.losses.lost_time import IdleTime, event_evidence, idle_finding
 from rules.losses.pauses import longest_pause
 from rules.remedies.host_work import COLLECT_SELDOM, NO_ANOMALY_DETECTION
-from rules.remedies.memory import kept_memory
+from rules.remedies.memory import KEPT_FROM_NOW_ON, kept_memory
 from rules.terms import MAJORITY, MIN_SHARE, Culprit, CulpritKind, Unit, threshold
 from rules.wording.words import (
     Headline,
@@ -60,7 +61,7 @@ class AllocationInStep(Rule):
     id = "allocation-in-step"
     category = Category.ALLOCATOR
     needs = frozenset({Need.GPU_EVENTS, Need.LAUNCH_LINKS, Need.API_CALLS})
-    explanation = """
+    explanation = f"""
 What it found
     The program asks the driver for memory, or gives it back, in every step: cudaMalloc, cudaFree, cudaHostAlloc.
 
@@ -78,9 +79,11 @@ What to try
     segments. Leave some memory free: a full GPU makes the allocator free its cache and start again.
 
 When it is wrong
-    If the recording covers only the start of a program, allocation is expected. Recording memory use as well makes
-    each of these calls longer: for one program, Nsight Systems with --cuda-memory-usage recorded 1.6 times the
-    allocation time that PyTorch's profiler recorded without it.
+    If the recording covers only the start of a program, allocation is expected. Where PyTorch's recording has fewer
+    than two steps, and calls that give memory back are at most {percent(HARDLY_ANY)} of those that ask for it, this is
+    information: PyTorch keeps the memory. Recording memory use as well makes each of these calls longer: for one
+    program, Nsight Systems with --cuda-memory-usage recorded 1.6 times the allocation time that PyTorch's profiler
+    recorded without it.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
@@ -90,12 +93,17 @@ When it is wrong
             return
         pinned = _is_of_host_memory(waiting.culprit)
         uncached = _without_cache(analysis, waiting)
+        kept = not uncached and is_kept_from_now_on(analysis, waiting.device)
         yield idle_finding(
             self,
             waiting,
-            what="Allocating memory stalls the GPU",
-            account=_explanation(analysis, waiting) + (_CACHE_IS_OFF if uncached else ""),
-            remedy=kept_memory(trace, pinned=pinned, uncached=uncached),
+            what="Allocating memory for the first time stalls the GPU"
+            if kept
+            else "Allocating memory stalls the GPU",
+            account=_explanation(analysis, waiting, "allocated" if kept else "allocated and freed")
+            + (_CACHE_IS_OFF if uncached else _CACHE_FILLS if kept else ""),
+            remedy=KEPT_FROM_NOW_ON if kept else kept_memory(trace, pinned=pinned, uncached=uncached),
+            severity=Severity.INFO if kept else None,
             unknown=(
                 for_jax("Which arrays: take a memory profile (jax.profiler.save_device_memory_profile)."),
                 for_native(ours("Which line allocates: record backtraces ($RecordBacktraces).")),
@@ -108,14 +116,17 @@ _CACHE_IS_OFF = (
     " As many calls free memory as allocate it: PyTorch's cache, which does neither, is switched off."
 )
 
+_CACHE_FILLS = (
+    " Hardly any of them gives memory back, and nothing repeats in the recording: PyTorch keeps this memory, and does "
+    "not ask for it again."
+)
+
 
 def _without_cache(analysis: Analysis, waiting: IdleTime) -> bool:
     """Whether each tensor is a call of its own: many calls a step, half of which ask and half of which give back."""
     if program_of(analysis.trace) is not Audience.PYTORCH:
         return False
-    calls = api_calls(analysis, waiting.device, Call.ALLOCATE)
-    frees = int(named(analysis.trace, calls, lambda name: "Free" in name).sum())
-    asks = len(calls) - frees
+    asks, frees = asked_and_freed(analysis, waiting.device)
     many = asks >= MANY_CALLS * max(analysis.steps_in_window, 1)
     return many and abs(asks - frees) <= AS_MANY * asks
 
@@ -136,14 +147,14 @@ def _cannot_tell(trace: Trace, pinned: bool) -> Words:
     return f"{tensors[0].upper()}{tensors[1:]}, or record with profile_memory=True."
 
 
-def _explanation(analysis: Analysis, waiting: IdleTime) -> str:
+def _explanation(analysis: Analysis, waiting: IdleTime, done: str) -> str:
     calls = api_calls(analysis, waiting.device, Call.ALLOCATE)
     what = "Memory"
     if _is_of_host_memory(waiting.culprit):
         others = any(not _OF_HOST_MEMORY.match(analysis.trace.name(call)) for call in calls.tolist())
         what = "Memory, pinned host memory above all," if others else "Pinned host memory"
     text = (
-        f"{what} is allocated and freed: {counted(analysis, len(calls), 'call')}, "
+        f"{what} is {done}: {counted(analysis, len(calls), 'call')}, "
         f"{duration(total(analysis, calls) / max(len(calls), 1))} each on average. Meanwhile the GPU idles: "
         f"{waiting.part}."
     )

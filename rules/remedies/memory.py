@@ -64,6 +64,15 @@ NEVER_GIVEN_BACK = remedy(
         gc.collect()"""),
 )
 
+KEPT_FROM_NOW_ON = remedy(
+    for_pytorch(
+        "Record later steps: the first ones make PyTorch ask for all memory that the others use again."
+    ),
+    for_pytorch(
+        "Run the largest batch once before requests arrive, if the first of them must not wait for this."
+    ),
+)
+
 UNNAMED_BESIDE_FREEING = for_python(
     "The recording does not say what runs beside the calls that free memory. If it is not gc.collect(), record again "
     "with Python stacks (--stacks)."

@@ -20,6 +20,7 @@ from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import less_host_time, most_per_step, per_step, together, without_waiting
 from rules.fixes.interrupted import interrupted_ns, interruptions_in_a_step
+from rules.losses.first_memory import is_kept_from_now_on
 from rules.remedies.host_work import COLLECT_SELDOM, PROCESSES_FOR_THREADS
 from rules.remedies.memory import NEVER_GIVEN_BACK, kept_memory
 from rules.remedies.waiting import PERSISTENT_WORKERS, prepared_input
@@ -302,7 +303,8 @@ class KeepMemory:
 When it applies
     Steps call the driver to allocate or free memory: cudaMalloc, cudaFree, cudaHostAlloc. Memory that is given back
     with each collection of garbage goes with that. Where PyTorch's operators allocate it and most of it is freed
-    outside of them, the program empties the cache.
+    outside of them, the program empties the cache. Where its cache only grows and nothing repeats in the recording,
+    it asks once.
 
 What is changed in the replay
     These calls are gone, and nothing waits for the GPU to free memory.
@@ -314,7 +316,7 @@ What makes it more or less
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         nodes = (replay.host.call == Call.ALLOCATE) & ~given_back(analysis)
-        if not nodes.any():
+        if not nodes.any() or is_kept_from_now_on(analysis, int(replay.device.device[0])):
             return
         milliseconds = per_step(replay, float((replay.host.end - replay.host.start)[nodes].sum())) / 1e6
         often = per_step(replay, float(np.count_nonzero(nodes)))
