@@ -202,7 +202,8 @@ What to try
 
 When it is wrong
     If one thread after another must do the work. Collectives are left out, and in Python programs also matrix
-    products and convolutions, which libraries divide by the shapes of their tensors.
+    products and convolutions, which libraries divide by the shapes of their tensors; so are launches that take ten
+    times as long as the kernel's others while a page of unified memory moves.
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:

@@ -15,6 +15,7 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, durations, length, pairs, subtract, union
 from rules.analysis.gpu.gpu_vendor import is_amd
+from rules.analysis.gpu.held_up import held_up_by_pages
 from rules.analysis.gpu.inside_window import busiest_device, operations
 from rules.analysis.gpu.launch_sizes import has_own_name, multiprocessors_of, nearly_empty, warps_held
 from rules.analysis.names.families import Family
@@ -119,6 +120,7 @@ def _thinly_filled(analysis: Analysis, device: int) -> tuple[I64, F64]:
     trace = analysis.trace
     kernels = operations(analysis, device, EventKind.KERNEL)
     kernels = kernels[durations(trace, kernels) >= LONG_NS]
+    kernels = without(kernels, held_up_by_pages(analysis, device))
     kernels = without(kernels, nearly_empty(analysis, device)[0])  # which have a rule of their own
     kernels = kernels[has_own_name(trace, kernels)]
     kernels = kernels[~of_kinds(analysis.family_of_string[trace.events.name[kernels]], *_DIVIDED_BY_SHAPE)]

@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Attribute, EventKind, Trace, derived, derived_by
+from parsers.model.arrays import without
 from parsers.model.events import of_kinds
 from parsers.model.late import dataclass, regex
 from parsers.model.names.kernels import kernel_name
@@ -14,6 +15,7 @@ from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import durations, time_by_name
 from rules.analysis.gpu.gpu_vendor import is_amd
+from rules.analysis.gpu.held_up import held_up_by_pages
 from rules.analysis.gpu.inside_window import operations
 from rules.analysis.names.families import Family
 from rules.analysis.names.host_language import is_python
@@ -57,6 +59,7 @@ def nearly_empty(analysis: Analysis, device: int) -> tuple[I64, F64]:
     family = analysis.family_of_string[trace.events.name[kernels]]
     long = LONG_OF_A_LIBRARY_NS if of_libraries else LONG_NS
     kernels = kernels[(durations(trace, kernels) >= long) & ~of_kinds(family, *others)]
+    kernels = without(kernels, held_up_by_pages(analysis, device))
     blocks, threads = trace.attribute(Attribute.GRID, kernels), trace.attribute(Attribute.BLOCK, kernels)
     sms, lanes = multiprocessors_of(analysis, device), lanes_of(trace)
     used = np.minimum(blocks / sms, 1.0) * np.minimum(threads / lanes, 1.0)
