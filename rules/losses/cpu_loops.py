@@ -14,7 +14,7 @@ from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, length, measure, union
-from rules.analysis.arithmetic.rounds import Rounds, rounds_in, uneven_rounds
+from rules.analysis.arithmetic.rounds import Rounds, rounds_in, rounds_of_pairs
 from rules.analysis.cpu.cpu_time import CpuTime
 from rules.analysis.cpu.interruptions import LONG_GAP_NS, interrupted_among, medians_of_kinds
 from rules.analysis.idle.threads import READ_BACKS
@@ -278,7 +278,7 @@ def item_loops(analysis: Analysis, time: CpuTime) -> ItemLoops:
     ]
     for gradient, picks in ((False, _PICKED), (True, _GRADIENT_OF_PICKED)):
         mine = named(time.trace, operators, picks.search) & (backward == gradient)
-        for starts in uneven_rounds(names, step, mine, MIN_TIMES, MAX_BODY):
+        for starts in rounds_of_pairs(names, step, mine, MIN_TIMES, MAX_BODY):
             at = slice(int(starts[0]), int(starts[-1]))
             follows = not gradient or any(each.times >= MAJORITY * len(starts) for each in loops)
             own_weights = np.count_nonzero(own & (step == step[at.start]))

@@ -87,23 +87,12 @@ def uneven_loops_of(analysis: Analysis) -> tuple[Loop, ...]:
     A round begins with a call that goes on in the same way in all of them. Their ``body`` is that of the first.
     """
     kept, token, apart = _calls(analysis)
-    known, count = np.unique(token, return_counts=True)
-    candidates = [
-        starts
-        for kind in known[count > MIN_TIMES].tolist()
-        for starts in uneven_rounds(
-            token, apart, token == kind, MIN_TIMES, MAX_BODY_LENGTH, in_pairs=False, alike=ALIKE
-        )
-    ]
-    free = np.ones(len(token), bool)
     found = []
-    for starts in sorted(candidates, key=lambda each: int(each[0] - each[-1])):
-        first, last = int(starts[0]), int(starts[-1])
-        if free[first:last].all():
-            free[first:last] = False
-            begin, second = kept[starts[:2]].tolist()
-            kind = _UNEVEN - int(token[first])
-            found.append(Loop(begin, int(kept[last - 1]) + 1, second - begin, len(starts) - 1, kind))
+    for starts in uneven_rounds(token, apart, MIN_TIMES, MAX_BODY_LENGTH, ALIKE):
+        begin, second = kept[starts[:2]].tolist()
+        end = int(kept[starts[-1] - 1]) + 1
+        kind = _UNEVEN - int(token[starts[0]])
+        found.append(Loop(begin, end, second - begin, len(starts) - 1, kind))
     return tuple(found)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from parsers.model import BOOL, I64
-from parsers.model.arrays import median_of
+from parsers.model.arrays import median_of, numbered_values
 from rules.terms import MAJORITY
 
 
@@ -50,52 +50,71 @@ def rounds_in(token: I64, apart: I64, least: int, longest_body: int) -> Iterator
 MIN_PAIR = 2  # rows that one of the rounds picks in a row: a step through time picks one
 
 
-def uneven_rounds(
-    name: I64,
-    apart: I64,
-    picks: BOOL,
-    least: int,
-    longest: int,
-    *,
-    in_pairs: bool = True,
-    alike: float = MAJORITY,
-) -> Iterator[I64]:
+def rounds_of_pairs(name: I64, apart: I64, picks: BOOL, least: int, longest: int) -> Iterator[I64]:
     """Where ``least`` or more rounds follow one another that begin with a pick: where each begins, and the last ends.
 
     A round lies within one value of ``apart``, has at most ``longest`` numbers, and goes on behind its picks as the
-    others do; at least half of what it and a usual one hold is the same (``alike``). Some round picks several in a row
-    (``in_pairs``), or they are not all as long.
+    others do; at least half of what it and a usual one hold is the same. Some round picks several in a row.
     """
     begins = np.flatnonzero(picks & ~np.append(False, picks[:-1]))
     others = np.flatnonzero(~picks)
-    following = (
-        others[np.minimum(np.searchsorted(others, begins), len(others) - 1)] if len(others) else begins
-    )
-    if len(begins) < least:
+    if not len(others):
         return
-    goes_on = (np.diff(name[following]) == 0) & (np.diff(apart[begins]) == 0) & (np.diff(begins) <= longest)
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], goes_on, [False])).astype(np.int8)))
-    for first, last in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-        rounds = begins[first : last + 1]
-        rounds = np.append(rounds, min(int(rounds[-1] + np.diff(rounds).min()), len(name)))
-        if len(rounds) <= least:
-            continue
-        differ = (
-            (following - begins)[first : last + 1] >= MIN_PAIR
-            if in_pairs
-            else np.diff(rounds, 2)[:-1] != 0  # how far the last one goes is not known
-        )
-        if differ.any() and _hold_the_same(name, rounds, alike):
+    following = others[np.minimum(np.searchsorted(others, begins), len(others) - 1)]
+    for mine in _in_a_row(name, apart, begins, following, np.zeros(len(begins), np.int64), least, longest):
+        rounds = _with_end(begins[mine], len(name))
+        if ((following - begins)[mine] >= MIN_PAIR).any() and _hold_the_same(name, rounds, MAJORITY):
             yield rounds
+
+
+def uneven_rounds(name: I64, apart: I64, least: int, longest: int, alike: float) -> Iterator[I64]:
+    """The same for rounds that begin with any number, of different lengths; the longest first, and they don't overlap.
+
+    Of what a round and a usual one hold, the part ``alike`` is the same.
+    """
+    begins = np.flatnonzero(np.append(True, np.diff(name) != 0)[: len(name)])
+    kinds, kind = numbered_values(name)
+    order = np.argsort(kind[begins], kind="stable")
+    begins, following = begins[order], np.append(begins[1:], begins[-1:] - 1)[order]
+    often = np.bincount(kind, minlength=len(kinds)) > least
+    stretches = _in_a_row(name, apart, begins, following, kind[begins], least, longest)
+    candidates = [_with_end(begins[mine], len(name)) for mine in stretches if often[kind[begins[mine.start]]]]
+    free = np.ones(len(name), bool)
+    for rounds in sorted(candidates, key=lambda each: int(each[0] - each[-1])):
+        # what was found is at least as long: it lies over one of the ends
+        if not (free[rounds[0]] and free[rounds[-1] - 1]):
+            continue
+        differ = np.diff(rounds, 2)[:-1] != 0  # how far the last one goes is not known
+        if differ.any() and _hold_the_same(name, rounds, alike):
+            free[rounds[0] : rounds[-1]] = False
+            yield rounds
+
+
+def _in_a_row(
+    name: I64, apart: I64, begins: I64, following: I64, kind: I64, least: int, longest: int
+) -> Iterator[slice]:
+    """Which rounds of one kind follow one another and go on with the same number, if they are ``least`` or more."""
+    goes_on = (np.diff(kind) == 0) & (np.diff(name[following]) == 0) & (np.diff(apart[begins]) == 0)
+    goes_on &= np.diff(begins) <= longest
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], goes_on, [False])).astype(np.int8)))
+    firsts, lasts = edges[::2], edges[1::2]
+    enough = lasts - firsts >= least - 1
+    for first, last in zip(firsts[enough].tolist(), lasts[enough].tolist(), strict=True):
+        yield slice(first, last + 1)
+
+
+def _with_end(begins: I64, length: int) -> I64:
+    """The last round is as long as the shortest."""
+    return np.append(begins, min(int(begins[-1] + np.diff(begins).min()), length))
 
 
 def _hold_the_same(name: I64, rounds: I64, alike: float) -> bool:
     length = np.diff(rounds)
     if length.min() < alike**2 * length.max():  # the usual one can't be like both; sorting takes longer
         return False
-    known, kind = np.unique(name[rounds[0] : rounds[-1]], return_inverse=True)
-    number = np.repeat(np.arange(len(rounds) - 1), np.diff(rounds))
-    counts = np.bincount(number * len(known) + kind.reshape(-1), minlength=(len(rounds) - 1) * len(known))
+    known, kind = numbered_values(name[rounds[0] : rounds[-1]])
+    number = np.repeat(np.arange(len(length)), length)
+    counts = np.bincount(number * len(known) + kind, minlength=len(length) * len(known))
     counts = counts.reshape(-1, len(known))
     usual = median_of(counts, axis=0)
     same = np.minimum(counts, usual).sum(axis=1)

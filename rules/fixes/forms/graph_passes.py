@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, EventKind
-from parsers.model.arrays import F64, I64, distinct_values, rows_by
+from parsers.model.arrays import F64, I64, distinct_values, numbered_values, rows_by
 from parsers.model.late import regex
 from parsers.model.names.per_name import numbers_of
 from rules.analysis.analysis import Analysis
@@ -28,7 +28,7 @@ def computed_again(analysis: Analysis, replay: Replay) -> BOOL:
     found = np.zeros(len(function), bool)
     if not forward.any():
         return found
-    functions, which = np.unique(function[forward], return_inverse=True)
+    functions, which = numbered_values(function[forward])
     last = np.zeros(len(functions), np.int64)
     np.maximum.at(last, which, host.start[forward])
     mine = np.flatnonzero(np.isin(function, functions))
