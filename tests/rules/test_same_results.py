@@ -49,6 +49,8 @@ class Picture:
     stores: str = "aten::detach"  # what gathering the picture's gradient calls
     weights_us: float = 60.0
     asked_us: float = 50.0
+    asked: Sequence[int] = WEIGHTS  # the weights of the network that is asked
+    takes: str = ""  # by this operator, once it was asked
     averages: str = ""  # behind the update, by this operator, a tensor with the shape of the weights
     wanted: int = 0  # so many layers also run on what is wanted, with gradients for their weights
     wanted_us: float = 0.0  # what the first of these takes for a gradient of its input, if it computes one
@@ -78,7 +80,9 @@ class Picture:
         if self.averages:
             at = self._operator(trace, queue, at, self.averages, [[WEIGHTS] * 2, [WEIGHTS] * 2], 10.0)
         for _ in range(LAYERS * self.asks):
-            at = self._operator(trace, queue, at, "aten::linear", [PICTURE, WEIGHTS], self.asked_us)
+            at = self._operator(trace, queue, at, "aten::linear", [PICTURE, self.asked], self.asked_us)
+        if self.takes:
+            at = self._operator(trace, queue, at, self.takes, [PICTURE, PICTURE], 10.0)
         for layer in range(LAYERS):
             at = self._operator(trace, queue, at, "aten::linear", [PICTURE, WEIGHTS], 50.0, number + layer)
         for layer in range(self.wanted):
@@ -244,6 +248,39 @@ def test_runs_through_a_frozen_network_that_lead_to_no_gradient(program: Picture
 def test_frozen_networks_that_are_asked_again(program: Picture, found: bool) -> None:
     replay = program.plan().replay
     assert bool(list(KeepResult().proposals(replay.analysis, replay))) is found
+
+
+@pytest.mark.parametrize(
+    ("program", "same"),
+    [
+        (Picture(), True),
+        (Picture(begins="aten::_foreach_zero_"), True),
+        (Picture(takes="aten::relu"), True),
+        (Picture(takes="aten::slice"), False),
+        (Picture(takes="aten::_to_copy"), False),
+        (Picture(begins="aten::copy_"), False),
+        (Picture(begins="aten::mul"), False),
+        (Picture(updates=(1024, 1024)), False),
+        (Picture(asked=[2048, 1024]), False),
+    ],
+    ids=[
+        "another picture",
+        "gradients are cleared",
+        "computed with",
+        "a part of it",
+        "sent behind it",
+        "sent before it",
+        "something before",
+        "a copy of what is trained",
+        "another network",
+    ],
+)
+def test_a_frozen_network_has_one_estimate_where_nothing_new_is_given(program: Picture, same: bool) -> None:
+    promise = program.promise("keep-result")
+    assert promise is not None
+    assert promise.proposal.redesign is not same
+    assert promise.low == pytest.approx(1.0)
+    assert 1.2 < promise.expected < 1.6
 
 
 STATE, DATA = [128, 64], [1000, 128]

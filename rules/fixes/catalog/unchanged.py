@@ -21,7 +21,7 @@ from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix
 from rules.fixes.changes import of_nodes, per_step, share_of, unchanged, without_calls
 from rules.fixes.forms.converted_weights import converts_weights
 from rules.fixes.forms.written import Work, called_in_order, costly_calls, work_in_order
-from rules.kernels.recorded_shapes import Shape, inputs_of_event
+from rules.kernels.recorded_shapes import Shape, inputs_of_event, tensors_by_dims
 from rules.losses.cpu_work import MIN_STEPS
 from rules.remedies.remedy import pytorch_remedy, remedy
 from rules.replay.origins import called_operators
@@ -133,30 +133,48 @@ _DRAWS = regex(
 )
 _DROPOUT = regex(r"aten::(\w+_)?dropout_?$")
 _WRITES = regex(r"aten::(_foreach_)?(lerp|mul|add|sub|addcmul|copy)_$")
+_CLEARS = regex(r"aten::(_foreach_)?zero_$")
+# what hands on something new, or a part of something
+_TAKES = regex(
+    r"aten::(slice|select|narrow|index\w*|unbind|split\w*|chunk|gather|copy_|to|_to_copy|embedding|randperm)$"
+)
 
 
-def unchanged_passes(analysis: Analysis, replay: Replay) -> I64:
+def unchanged_passes(analysis: Analysis, replay: Replay) -> tuple[I64, bool]:
     """The operators of passes through layers, in steps of a training, through which no gradient flows.
 
     Nothing is drawn in a step before their end, and nothing but the optimizer writes into tensors with the shapes of
     their weights, as moving averages do: so a sample that comes again gives what it gave. Shapes must be recorded.
+
+    Then whether they are given the same in each step: the optimizer updates none of their weights, each step begins
+    with a layer of theirs, and nothing new is taken in it. A picture that is trained may be what they are given: as
+    gradients flow through the same layers later, these give the same once more.
     """
     found = [np.empty(0, np.int64)]
     trace, table = analysis.trace, analysis.trace.events
     regions = table.of_kind(EventKind.REGION)
     steps = table.by_start(regions[named(trace, regions, is_optimizer_step)])
     if not len(steps) or Attribute.INPUT_DIMS not in trace.attributes:
-        return found[0]
+        return found[0], False
     function, calls = autograd_functions(analysis), called_operators(analysis)
     launching = np.zeros(len(function), bool)
     launching[replay.device.launch] = True
     differentiated = distinct_values(calls[launching & (function >= 0)])
     works = distinct_values(calls[launching & (function < 0)])
     written: set[Shape] = set()
+    trained: set[Shape] = set()
+    differentiable: set[Shape] = set()
+    first: set[int] = set()
+    takes = False
     for called in called_in_order(analysis):
         turn = np.searchsorted(table.end[steps], table.start[called])
         updating = table.start[called] >= table.start[steps[np.minimum(turn, len(steps) - 1)]]
         flows, working = np.isin(called, differentiated), np.isin(called, works)
+        dims = trace.attribute(Attribute.INPUT_DIMS, called[updating], -1)
+        trained.update(*tensors_by_dims(trace, dims).values())
+        takes |= bool((named(trace, called, _TAKES.match) & working & ~updating).any())
+        working &= ~named(trace, called, _CLEARS.match)
+        differentiable |= _weights_of(trace, called[flows & named(trace, called, _LAYER.match)])
         for each in distinct_values(turn[flows & ~updating]):
             mine = np.flatnonzero((turn == each) & ~updating)
             mine = mine[: int(np.flatnonzero(flows[mine])[-1]) + 1]
@@ -165,13 +183,17 @@ def unchanged_passes(analysis: Analysis, replay: Replay) -> I64:
             draws &= working[mine] | ~named(trace, called[mine], _DROPOUT.match)  # else it does nothing
             drawn = int(np.append(np.flatnonzero(draws), len(mine))[0])
             mine = mine[:drawn][working[mine[:drawn]]]  # views belong to what reads them
+            first.update(called[mine[:1]].tolist())
             edges = np.flatnonzero(np.diff(flows[mine])) + 1
             found += [called[one] for one in np.split(mine, edges) if len(one) and not flows[one[0]]]
     passes = [(each, np.flatnonzero(named(trace, each, _LAYER.match))) for each in found]
-    return np.concatenate(
-        [each[layers[0] :] for each, layers in passes if len(layers) and _stays(trace, each[layers], written)]
-        or found[:1]
-    )
+    kept = [
+        (each[layers[0] :], weights, int(each[0]) in first and not layers[0])
+        for each, layers in passes
+        if len(layers) and written.isdisjoint(weights := _weights_of(trace, each[layers]))
+    ]
+    same = not takes and all(begins and weights <= differentiable - trained for _, weights, begins in kept)
+    return np.concatenate([each for each, _, _ in kept] or found[:1]), same
 
 
 def _written(trace: Trace, operators: I64) -> set[Shape]:
@@ -186,19 +208,15 @@ def _first_tensors(inputs: list[list[Any]]) -> list[list[int]]:
     return [each for each in first if each] if first and isinstance(first[0], list) else [first]
 
 
-def _stays(trace: Trace, layers: I64, written: set[Shape]) -> bool:
-    return written.isdisjoint(_weights(trace, each) for each in _one_of_each(trace, layers))
-
-
 def _one_of_each(trace: Trace, operators: I64) -> list[int]:
     """An operator of each set of shapes."""
     _, first = np.unique(trace.attribute(Attribute.INPUT_DIMS, operators, -1), return_index=True)
     return [int(each) for each in operators[first]]
 
 
-def _weights(trace: Trace, layer: int) -> Shape:
-    inputs = inputs_of_event(trace, layer)
-    return tuple(inputs[1]) if len(inputs) > 1 else ()
+def _weights_of(trace: Trace, layers: I64) -> set[Shape]:
+    inputs = (inputs_of_event(trace, each) for each in _one_of_each(trace, layers))
+    return {tuple(each[1]) for each in inputs if len(each) > 1}
 
 
 MIN_PAIRS = 2  # of evaluations in a row
@@ -295,7 +313,9 @@ When it applies
     the GPU's time. Shapes must be recorded.
 
 What is changed in the replay
-    All of that is gone.
+    All of that is gone. There is a single estimate where steps begin with them, nothing is copied, cut or looked up,
+    and gradients flow through the
+    same layers to something else than their weights, such as a picture.
 
 What makes it more or less
     Whether what goes in comes again, and the network stays as it is, which no recording shows: if not, nothing is
@@ -303,7 +323,8 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        nodes, share = costly_calls(analysis, replay, unchanged_passes(analysis, replay))
+        operators, same = unchanged_passes(analysis, replay)
+        nodes, share = costly_calls(analysis, replay, operators)
         if not share:
             return
         yield Proposal(
@@ -314,8 +335,8 @@ What makes it more or less
             remedy=KEEP_RESULT,
             expected=without_calls(replay, nodes),
             low=unchanged,
-            redesign=True,
-            depends_on="whether it is asked of the same samples again",
+            redesign=not same,
+            depends_on=f"whether it is asked of the same {'in each step' if same else 'samples again'}",
         )
 
 
