@@ -21,16 +21,14 @@ from rules.replay.overlay import Overlay
 from rules.replay.program import NoOrder, Program, Run
 from rules.replay.recorder import RecorderTime, recorder_time
 from rules.replay.spans import Span, spans_of
-from rules.replay.turns import Turns, turns_of
+from rules.replay.turns import UNEXPLAINED_NS, Turns, turns_of
 from rules.replay.waits import Waits, waits_of
 
 WITHOUT_TIMES = "the GPU's activities were recorded without times"
-MAX_ERROR = 0.1  # of its length, for which a band has room
+MAX_ERROR = 0.05
 # of the GPU's operations: without their launches nothing is known of what they waited for
 MIN_LINKED = 0.95
 MIN_OPERATIONS = 20
-# an operation that starts later after all that it is known to wait for is not understood
-UNEXPLAINED_NS = 50_000.0
 # a launch onto an idle stream and the shortest kernel: no step is over sooner (docs/predictions.md)
 MIN_STEP_NS = 8_000.0
 

@@ -12,6 +12,8 @@ from rules.terms import MAJORITY
 
 # a GPU that is shared without MPS gives each program one or two milliseconds at a time, however many there are
 MIN_TURN_NS = 1_000_000
+# an operation that starts later after all that it is known to wait for is not understood
+UNEXPLAINED_NS = 50_000.0
 # kernels with the same neighbours: of fewer, none is known to be the odd one
 MIN_ALIKE = 4
 QUICK_PART = 10  # the quickest tenth of them ran alone
@@ -33,7 +35,8 @@ class Turns:
 def turns_of(trace: Trace, device: DeviceNodes) -> Turns:
     """What other programs took; zeros where kernels of the same launch and neighbours take about as long each time.
 
-    Kernels shorter than a turn tell: most of those that are alike run undisturbed, and some take a turn longer. Where
+    Kernels shorter than a turn tell: most of those that are alike run undisturbed, and some take a turn longer. Then
+    waits of unknown cause on an idle GPU are theirs, however short: a turn ends where there is nothing to run. Where
     ranks meet, zeros as well: one whose GPU is shared is late, and told as such.
     """
     nothing = np.zeros(len(device))
@@ -52,7 +55,7 @@ def turns_of(trace: Trace, device: DeviceNodes) -> Turns:
     if len(distinct_values(names[seldom].astype(np.int64))) < MIN_KERNELS:
         return Turns(nothing, nothing)
     waits = np.minimum(device.extra, idle)
-    return Turns(np.where(waits >= MIN_TURN_NS, waits, 0.0), np.where(stretched, longer, 0.0))
+    return Turns(np.where(waits >= UNEXPLAINED_NS, waits, 0.0), np.where(stretched, longer, 0.0))
 
 
 def _usual(what: I64, duration: F64) -> tuple[I64, F64]:

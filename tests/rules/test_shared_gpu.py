@@ -80,8 +80,10 @@ def test_another_program_stops_whatever_short_kernels_happen_to_run(
     assert made.others.total_ns == pytest.approx(sum(inside.values()) * 1e3 if shared else 0.0)
 
 
-@pytest.mark.parametrize(("wait_us", "of_others"), [(1050.0, True), (950.0, False)])
-def test_a_wait_of_a_millisecond_on_an_idle_gpu_is_a_turn(wait_us: float, of_others: bool) -> None:
+@pytest.mark.parametrize(("wait_us", "of_others"), [(1050.0, True), (55.0, True), (45.0, False)])
+def test_a_wait_that_nothing_explains_on_an_idle_gpu_is_of_the_others(
+    wait_us: float, of_others: bool
+) -> None:
     made = replayed(THREE, {(1, 5): wait_us})
     assert made.others.waits.sum() == pytest.approx(wait_us * 1e3 if of_others else 0.0)
 
