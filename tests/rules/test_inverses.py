@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from rules.fixes.catalog.written_out import SolveInstead
+from tests.rules.builder import TinyTrace
+from tests.rules.test_fixes import plan_of_body
 from tests.rules.test_written_forms import PRODUCT, Called, Program, changed
 
 ROWS = [64, 64]
@@ -58,25 +60,47 @@ def test_an_inverse_that_only_meets_a_vector(called: Sequence[Called], found: bo
     assert SolveInstead.id not in Program(called, shapes=False).promises()
 
 
-def gain(called: Sequence[Called]) -> float:
-    return Program(called).promises()[SolveInstead.id].expected
+def gain(called: Sequence[Called], which: str = "expected") -> float:
+    program = Program(called)
+    replay = plan_of_body(program.body, length=program.length_us).replay
+    (made,) = SolveInstead().proposals(replay.analysis, replay)
+    return replay.gain([getattr(made, which)])
 
 
 @pytest.mark.parametrize(
-    ("called", "left_us"),
+    ("called", "low_us", "left_us", "high_us"),
     [
-        (INVERTED, 850),
-        ([*INVERTED, DETERMINANT], 850),
-        ([*INVERTED, Called("aten::logdet", ([65, 65],), 600)], 1_450),
-        ([*INVERTED, DETERMINANT, *GRADIENTS], 1_300),
+        (INVERTED, 333, 333, 167),
+        ([*INVERTED, DETERMINANT], 333, 167, 167),
+        ([*INVERTED, Called("aten::logdet", ([65, 65],), 600)], 933, 933, 767),
+        ([*INVERTED, GRADIENTS[1]], 333, 333, 333),
+        ([*INVERTED, DETERMINANT, *GRADIENTS], 1_333, 1_167, 1_167),
     ],
-    ids=["the inverse", "its determinant", "that of another matrix", "with gradients"],
+    ids=["the inverse", "its determinant", "that of another matrix", "its gradient", "with gradients"],
 )
-def test_a_factor_leaves_less_than_half_of_an_inverse_and_nothing_of_its_determinant(
-    called: Sequence[Called], left_us: float
+def test_a_factor_takes_a_third_of_an_inverse_and_nothing_of_its_determinant(
+    called: Sequence[Called], low_us: float, left_us: float, high_us: float
 ) -> None:
-    whole = 400 + sum(each.us for each in called)
-    assert gain(called) == pytest.approx(whole / left_us, rel=0.1)
+    others = 494  # us: products, and the ends of a step
+    whole = others + sum(each.us for each in called if each is not INVERTED[1])
+    for which, us in (("low", low_us), ("expected", left_us), ("high", high_us)):
+        assert gain(called, which) == pytest.approx(whole / (others + us), rel=0.01)
+
+
+def test_what_factorizes_the_matrix_stays_where_it_is_told_apart() -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.shapes(trace.op(0, 100, "aten::inverse"), [ROWS], ["float"])
+        trace.op(10, 30, "aten::linalg_lu_factor_ex")
+        trace.operation(30, 630, "getrf_kernel", 15)
+        trace.operation(630, 1_030, "trsm_kernel", 50)
+        trace.shapes(trace.op(110, 130, "aten::matmul"), [[1, 64], ROWS], ["float"] * 2)
+        trace.operation(1_030, 1_230, PRODUCT, 115)
+        trace.call(140, 1_240, "cudaDeviceSynchronize")
+
+    replay = plan_of_body(body, count=10, length=1_300).replay
+    (made,) = SolveInstead().proposals(replay.analysis, replay)
+    after = replay.overlay([made.expected])
+    assert (after.duration / replay.usual.duration)[:3].tolist() == pytest.approx([1, 0, 1])
 
 
 def test_determinants_are_named_where_they_go_too() -> None:

@@ -305,10 +305,10 @@ for _ in range(horizon):
 )
 
 
-# times as long as a pass without a cache: its layers are handed one, join what is new to it, and ask it for a mask.
-# transformers' generate of a Llama of 12 layers takes twice as long for a token on the CPU as the replay leaves of a
-# recording with operators; of one of kernels alone, by a profiler that delays the CPU less, it leaves about as much
-KEEPING_HOST, KEEPING_HOST_AT_MOST = 1.4, 1.8
+JOINS = 2  # calls more for each attention: its keys and its values are joined to the earlier ones
+# how a framework keeps them, and what its masks take, is in no recording: transformers' generate of a Llama of 12
+# layers takes the CPU so many times as long for a token
+KEEPING_HOST_AT_MOST = 2.0
 
 
 @fix
@@ -323,9 +323,10 @@ When it applies
 
 What is changed in the replay
     In each pass but the first of these, the time on the GPU of what works on all positions is divided by how many there
-    are. A product still takes as long as reading its weights, and no kernel becomes shorter than 4 us. Where
-    keys and values are kept, these passes take the CPU {KEEPING_HOST} times as long as now, {KEEPING_HOST_AT_MOST} at
-    most; a state costs nothing to carry, and a recording of kernels alone says how long the CPU takes.
+    are. A product still takes as long as reading its weights, and no kernel becomes shorter than 4 us. Where keys and
+    values are kept, each attention takes {JOINS} calls more than now, and these passes take the CPU at most
+    {KEEPING_HOST_AT_MOST:.0f} times as long; a state costs nothing to carry, and a recording of kernels alone says how
+    long the CPU takes.
 
 What makes it more or less
     How long the CPU takes to launch a pass, which stays, and how keys and values are kept: joining them to the earlier
@@ -342,13 +343,15 @@ What makes it more or less
         left = durations_times(*left_of(analysis, replay, found.operators, 1.0 / found.positions, least))
         title, culprit, problem, what = _CARRY if found.recurrent else _KEEP
         told = found.recurrent or EventKind.CPU_OP not in analysis.trace.kinds
+        attentions = int(np.count_nonzero(named(analysis.trace, found.operators, _is_attention)))
+        keeping = 1.0 + JOINS * attentions / max(int(np.count_nonzero(nodes)), 1)
         yield Proposal(
             title=title.format(percent(share)),
             categories=(Category.RECOMPUTATION, Category.GPU_BOUND),
             culprit=culprit,
             problem=problem,
             remedy=what,
-            expected=left if told else together(left, host_time_times(nodes, KEEPING_HOST)),
-            low=None if told else together(left, host_time_times(nodes, KEEPING_HOST_AT_MOST)),
+            expected=left if told else together(left, host_time_times(nodes, keeping)),
+            low=None if told else together(left, host_time_times(nodes, max(keeping, KEEPING_HOST_AT_MOST))),
             depends_on="" if told else "how much time keeping keys and values takes the CPU",
         )

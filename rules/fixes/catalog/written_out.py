@@ -79,8 +79,11 @@ What makes it more or less
         )
 
 
-# of inverting 4,096 rows and of its gradient, beside a Cholesky factor, what it solves, and their gradients
-LEFT_OF_INVERTING = 0.45
+_FACTORIZES = "aten::linalg_lu_factor_ex"  # in an inverse: what solving does as well
+LU_OF_INVERSE = (
+    1 / 3
+)  # of n rows: 2/3 of n^3 operations of 2 n^3, where the recording does not tell them apart
+CHOLESKY_OF_LU = 1 / 2  # of a symmetric positive definite matrix: 1/3 of n^3 operations
 
 
 @fix
@@ -93,8 +96,9 @@ When it applies
     both take at least 5 % of the GPU's time. Shapes must be recorded.
 
 What is changed in the replay
-    {percent(LEFT_OF_INVERTING)} of the inverse and its gradient remains; the determinants, which the same factor gives,
-    are gone.
+    Of an inverse its LU factor remains (aten::linalg_lu_factor_ex, or {percent(LU_OF_INVERSE)}), and of its gradient
+    nothing. Determinants are gone, as they come from the same factor, whose gradient then takes as many operations as
+    that of the inverse. Where there are any, as a Gaussian needs them, it is a Cholesky factor, in half the time.
 
 What makes it more or less
     Whether the matrix is symmetric and positive definite, as a covariance is, and whether the inverse is a result.
@@ -112,16 +116,29 @@ What makes it more or less
         if not len(inverses) or share < MIN_GPU_SHARE:
             return
         what = "inverses and determinants" if len(determinants) else "inverses"
+        backward = nodes & (autograd_functions(analysis) >= 0)
+        factorizes = nodes & ~backward & surroundings_of(analysis).inside(_FACTORIZES.__eq__)
+        of_inverse = factorizes.astype(np.float64) if factorizes.any() else np.full(len(nodes), LU_OF_INVERSE)
+        with_lu, with_cholesky = (
+            together(
+                without_calls(replay, again),
+                durations_times(
+                    nodes[replay.device.launch],
+                    np.where(backward, float(len(determinants) > 0), of_inverse * part)[replay.device.launch],
+                ),
+            )
+            for part in (1.0, CHOLESKY_OF_LU)
+        )
         yield Proposal(
             title=f"Solve instead of inverting matrices: {percent(share)} of the GPU's time goes to {what}",
             categories=(Category.SLOW_OPERATOR, Category.RECOMPUTATION, Category.GPU_BOUND),
             culprit="aten::inverse",
             problem="Matrices are inverted to be multiplied by a vector",
             remedy=SOLVE_INSTEAD,
-            expected=together(
-                without_calls(replay, again), durations_times(nodes[replay.device.launch], LEFT_OF_INVERTING)
-            ),
-            depends_on="whether the inverse is needed for something else",
+            expected=with_cholesky if len(determinants) else with_lu,
+            low=with_lu,
+            high=with_cholesky if len(determinants) or not backward.any() else with_lu,
+            depends_on="whether the matrix is positive definite, and the inverse needed for something else",
         )
 
 
