@@ -283,7 +283,7 @@ When it is wrong
         trace, table = time.trace, time.trace.events
         calls = time.operators[named(trace, time.operators, _NORMALISES.match)]
         events = time.activity.of_kind(EventKind.CPU_OP)
-        gathers = events[named(trace, events, _GATHERS.__eq__) & contains(_window(time), table.start[events])]
+        gathers = events[named(trace, events, _GATHERS.__eq__) & contains(time.whole, table.start[events])]
         parameters = [tuple(each[0]) for each in inputs_of_events(trace, gathers) if each]
         shapes = [tuple(each[0]) if each else () for each in inputs_of_events(trace, calls)]
         often = {
@@ -304,10 +304,6 @@ When it is wrong
             f"The weights of a layer are normalised {times:,.0f} times a step, though they change once.",
             remedy=NORMALISE_ONCE,
         )
-
-
-def _window(time: CpuTime) -> Intervals:
-    return np.array([time.window[0]], np.int64), np.array([time.window[1]], np.int64)
 
 
 MIN_WEIGHTS = 10_000  # numbers: of smaller tensors nobody knows whether they are weights

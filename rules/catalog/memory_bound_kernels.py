@@ -136,9 +136,8 @@ LOOKED_AT = 20  # of the longest kernels
 IMPOSSIBLE = 1.1  # times the peak: the data came from the L2 cache, or the estimate is wrong
 
 
-SLOWEST_MEMORY = (
-    8e9  # bytes/s: half of what the slowest GPU since Pascal has, with DDR4; PCIe moves as little
-)
+# bytes/s: half of what the slowest GPU since Pascal has, with DDR4; PCIe moves as little
+SLOWEST_MEMORY = 8e9
 MUCH = 1e6  # bytes of one kernel: of less, starting it is most of its time
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from parsers.model import Trace, derived
 from parsers.model.late import dataclass
-from parsers.model.results import KERNEL_TIMES_TITLE, Cell
+from parsers.model.results import KERNEL_TIMES_TITLE
 from parsers.model.units import NS_PER_MS, NS_PER_S, duration, operations, percent, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.beside.inside_kernels import KernelInside, inside_kernels
@@ -18,6 +18,7 @@ from rules.analysis.beside.recorded_work import (
     RecordedWork,
     is_of_this_timeline,
     kernel_time,
+    number_in,
     recorded_work,
 )
 from rules.analysis.logs.device_log import device_logs, log_summary
@@ -67,21 +68,17 @@ def kernel_times(trace: Trace) -> KernelTimes:
         names = ("kernel", "scope", "launches", "time", "moved", "possible")
         columns = [table.column(name) or (None,) * len(table.rows) for name in names]
         for name, scope, launches, time, moved, possible in zip(*columns, strict=True):
-            text, ms = str(name or ""), _number(time)
+            text, ms = str(name or ""), number_in(time)
             kernel = kernels.setdefault(text, KernelTime(text))
             kernel.ms += ms
-            kernel.launches += _number(launches)
-            kernel.possible = max(kernel.possible, _number(possible))
-            if _number(moved):
-                kernel.moved_gb += _number(moved) * ms / 1e3
+            kernel.launches += number_in(launches)
+            kernel.possible = max(kernel.possible, number_in(possible))
+            if number_in(moved):
+                kernel.moved_gb += number_in(moved) * ms / 1e3
                 kernel.moving_ms += ms
             scopes[str(scope or "")] += ms  # type: ignore[assignment]
     by_time = tuple(sorted(kernels.values(), key=lambda each: -each.ms))
     return KernelTimes(by_time, tuple(scopes.most_common()))
-
-
-def _number(cell: Cell) -> float:
-    return cell if isinstance(cell, float) else 0.0
 
 
 _DEVICE_LOG_CODE = """# open the trace and the log of the same seconds together: they say when the GPU was slowed

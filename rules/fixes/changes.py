@@ -39,6 +39,12 @@ def share_of(replay: Replay, operations: BOOL) -> float:
     return float(took[operations].sum() / max(took.sum(), 1.0))
 
 
+def share_of_own_work(replay: Replay, operations: BOOL) -> float:
+    """The same of the time in which its operations work for their rank alone: without collectives."""
+    device = replay.device
+    return float(device.duration[operations].sum() / max(device.duration[device.meeting < 0].sum(), 1.0))
+
+
 def smaller(replay: Replay, one: Change, other: Change) -> Change:
     """The one of two changes that gives less."""
     return max(one, other, key=lambda each: replay.time([each]))

@@ -10,7 +10,7 @@ from parsers.model import I64, Trace
 from parsers.model.arrays import distinct_values, without
 from parsers.model.names.per_name import named
 from rules.kernels.operator_work import PRODUCTS
-from rules.kernels.recorded_shapes import Shapes, elements, fitting
+from rules.kernels.recorded_shapes import Shapes, begin_alike, elements, fitting
 
 MIN_DIMENSIONS = 8  # of a point: the differences of fewer take hardly more room than the distances
 MIN_RATIO = 4  # times as many differences as numbers in the larger of the two
@@ -58,15 +58,11 @@ def pair_distances(trace: Trace, operators: I64) -> PairDistances:
     squares = pairs[squared & (pairs + 2 < len(operators))]
     squares = squares[
         named(trace, operators[squares + 2], _SUMS.__contains__)
-        & fitting(trace, operators[squares + 1], operators[squares + 2], fits=_alike)
+        & fitting(trace, operators[squares + 1], operators[squares + 2], fits=begin_alike)
     ]
     at_once = pairs[~squared]
     places = np.concatenate((whole, at_once, at_once + 1, *(squares + place for place in range(3))))
     return PairDistances(operators[places], min(sizes, default=MIN_DIMENSIONS))
-
-
-def _alike(one: Shapes, other: Shapes) -> bool:
-    return one[0] == other[0]
 
 
 # of the time of such a product and its gradient: a look-up reads and writes a row for each vector. One table of 4,000

@@ -36,6 +36,13 @@ def first_shape(trace: Trace, event: int) -> list[int]:
     return shape if all(isinstance(side, int) for side in shape) else []
 
 
+def first_shapes(trace: Trace, events: I64) -> set[Shape]:
+    """The same of several operators: which there are."""
+    dims = distinct_values(trace.attribute(Attribute.INPUT_DIMS, events, -1))
+    inputs = (inputs_in(trace.strings[each])[:1] for each in dims[dims >= 0].tolist())
+    return {tuple(first) for each in inputs for first in each if all(isinstance(side, int) for side in first)}
+
+
 def inputs_of_events(trace: Trace, events: I64) -> list[list[Any]]:
     """The same of several operators."""
     dims = trace.attribute(Attribute.INPUT_DIMS, events, -1).tolist()
@@ -84,6 +91,11 @@ def fitting(trace: Trace, *operators: I64, fits: Callable[..., bool]) -> BOOL:
         )
     groups = zip(*(each[first].tolist() for each in dims), strict=True)
     return np.array([_fits(trace, group, fits) for group in groups], bool)[which]
+
+
+def begin_alike(one: Shapes, other: Shapes) -> bool:
+    """Whether two operators are handed tensors of the same sizes first."""
+    return one[0] == other[0]
 
 
 def _fits(trace: Trace, group: tuple[int, ...], fits: Callable[..., bool]) -> bool:

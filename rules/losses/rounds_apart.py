@@ -18,9 +18,8 @@ from rules.kernels.operator_roofs import concrete_inputs
 from rules.kernels.recorded_shapes import Shape, inputs_of_event, inputs_of_events
 
 MIN_SIZES = 3  # of what one layer is handed: of two, one may be the last batch
-MIN_TURNS = (
-    4  # from growing to shrinking or back: pictures that convolutions halve and double again turn once
-)
+# from growing to shrinking or back: pictures that convolutions halve and double again turn once
+MIN_TURNS = 4
 MIN_APART = 4  # rounds of which nothing is handed on: fewer heads, experts or members are hardly worth it
 _MODULE = "nn.Module: "
 _PICKED = regex(r"aten::(select|slice)$")

@@ -78,12 +78,12 @@ def recorded_work(trace: Trace, operations_of: OperationsOf) -> RecordedWork:
         for source, target, number, megabytes in table.rows if table.title == COPIES_TITLE else ():
             ends = str(source), str(target)
             so_far = copied.get(ends, (0.0, 0.0))
-            copied[ends] = so_far[0] + _number(number), so_far[1] + _number(megabytes)
+            copied[ends] = so_far[0] + number_in(number), so_far[1] + number_in(megabytes)
     copies = tuple(
         DeviceCopies(source, target, int(made), moved) for (source, target), (made, moved) in copied.items()
     )
     by_work = tuple(sorted(inner.values(), key=lambda each: -each.operations))
-    return RecordedWork(by_work, int(sum(_number(row[2]) for row in rows)), copies)
+    return RecordedWork(by_work, int(sum(number_in(row[2]) for row in rows)), copies)
 
 
 @derived
@@ -117,5 +117,6 @@ def _listed(numbers: Cell) -> Sequence[str]:
     return [str(each) for each in found] if isinstance(found, list) else ()
 
 
-def _number(cell: Cell) -> float:
+def number_in(cell: Cell) -> float:
+    """0 where there is none."""
     return cell if isinstance(cell, float) else 0.0

@@ -275,7 +275,7 @@ class CpuTime:
     @cached_property
     def step_ns(self) -> int:
         """All of the window."""
-        rest = subtract(subtract(subtract(self._all, self.loading), self.outside), self.communicating)
+        rest = subtract(subtract(subtract(self.whole, self.loading), self.outside), self.communicating)
         apart = self.loading_ns + self.outside_seen_ns + self.communicating_ns
         return apart + self.without_recorder(rest)
 
@@ -328,7 +328,7 @@ class CpuTime:
         return column.event[inside].astype(np.int64), spent[inside]
 
     @property
-    def _all(self) -> Intervals:
+    def whole(self) -> Intervals:
         return np.array([self.window[0]], np.int64), np.array([self.window[1]], np.int64)
 
     @cached_property

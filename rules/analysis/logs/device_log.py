@@ -11,9 +11,8 @@ _OF_GPU = regex(r"([GN]PU \d{1,5}) (.+)$")
 _LOADS = ("GPU utilization", "SM utilization", "graphics activity", "SM activity", "gfx activity")
 _CLOCKS = ("SM clock", "sclk", "graphics clock")
 NOTEWORTHY_LIMIT = 0.01  # of the time
-MIN_READINGS = (
-    10  # fewer, further apart than the seconds that each speaks of, say nothing of the time between them
-)
+# fewer, further apart than the seconds that each speaks of, say nothing of the time between them
+MIN_READINGS = 10
 MAX_APART_S = 60.0
 
 

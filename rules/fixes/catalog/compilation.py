@@ -29,6 +29,7 @@ from rules.fixes.changes import (
     of_nodes,
     optimizer_calls,
     per_step,
+    share_of_own_work,
     together,
     without_calls,
     without_operations,
@@ -94,7 +95,7 @@ What makes it more or less
         chained = np.isin(device.event, np.concatenate([each.events for each in found]))
         whole = np.bincount(device.member_of, minlength=len(device)) == 1
         fusable = chained & whole & ~named(trace, device.event, _is_kept) & ~_for_libraries(analysis, replay)
-        share = float(device.duration[fusable].sum() / max(device.duration[device.meeting < 0].sum(), 1.0))
+        share = share_of_own_work(replay, fusable)
         if share < MIN_SHARE:
             return
         saved = sum(each.saved_ns for each in found) / max(sum(each.total_ns for each in found), 1)

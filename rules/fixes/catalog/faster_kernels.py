@@ -25,6 +25,7 @@ from rules.fixes.changes import (
     of_nodes,
     per_step,
     share_of,
+    share_of_own_work,
     together,
     total,
     without_calls,
@@ -113,7 +114,7 @@ What makes it more or less
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         trace, device = analysis.trace, replay.device
         awkward = unaligned_products(analysis, replay)
-        share = float(device.duration[awkward].sum() / max(device.duration[device.meeting < 0].sum(), 1.0))
+        share = share_of_own_work(replay, awkward)
         if share < MIN_UNALIGNED:
             return
         longest = int(np.flatnonzero(awkward)[device.duration[awkward].argmax()])
@@ -209,7 +210,7 @@ What makes it more or less
         trace, device = analysis.trace, replay.device
         family = analysis.family_of_string[trace.events.name[device.event]]
         layout = (family == Family.LAYOUT) | turned_images(analysis)[device.launch]
-        share = float(device.duration[layout].sum() / max(device.duration[device.meeting < 0].sum(), 1.0))
+        share = share_of_own_work(replay, layout)
         compiled = bool((family == Family.TRITON).any())
         if share < MIN_CONVERTING or compiled:
             return
@@ -238,9 +239,8 @@ What makes it more or less
 _GAIN_BY_LAYOUT = regex(r"upsample|batch_norm")
 LEFT, LEFT_OF_OTHERS = 0.4, 0.7
 MIN_SLOW = 0.02  # of the GPU's time, by operators of one name
-MAX_FAR_BELOW = (
-    0.01  # of the roof: no kernel fits what is asked of it, as running sums over rows of a few numbers
-)
+# of the roof: no kernel fits what is asked of it, as running sums over rows of a few numbers
+MAX_FAR_BELOW = 0.01
 
 
 @fix

@@ -317,9 +317,8 @@ def _by_mask(analysis: Analysis) -> BOOL:
 
 
 MIN_CELLS = 8  # in a step: fewer are layers, or not worth a change
-OTHERS = (
-    0.3  # of the calls of cells: where more lie between them, a step needs what was made of the one before
-)
+# of the calls of cells: where more lie between them, a step needs what was made of the one before
+OTHERS = 0.3
 CELLS_LEFT = 0.1  # of the host time: the layer launches two kernels for each time step from one call
 _CELLS = regex(r"aten::(lstm|gru|rnn_tanh|rnn_relu)_cell$")
 

@@ -75,9 +75,8 @@ MORE_WAITS = 1.5
 MOSTLY_OF_ONE = 0.5
 # of all waiting is for a late rank; one that nobody waits for may be as slow as it likes
 MIN_WAITED_FOR = 0.25
-FILLS_STEP = (
-    0.8  # of a step without the profiler: a GPU that computes so much longer than the others is waited for
-)
+# of a step without the profiler: a GPU that computes so much longer than the others is waited for
+FILLS_STEP = 0.8
 
 
 @dataclass(frozen=True, slots=True)

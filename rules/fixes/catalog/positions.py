@@ -159,29 +159,21 @@ def growing_sequences(analysis: Analysis) -> GrowingSequences:
     Where there are none, those whose recurrent layers go through all positions. The first pass of each sequence, which
     has to compute all of them, is not among them. Shapes must be recorded.
     """
-    nothing = np.empty(0, np.int64)
+    found: list[tuple[I64, int]] = []
+    recurrent = False
     if Attribute.INPUT_DIMS in analysis.trace.attributes and not (autograd_functions(analysis) >= 0).any():
-        for recurrent in (False, True):
-            found = [
-                each
-                for called in called_in_order(analysis)
-                for each in _of_thread(analysis, called, recurrent)
-            ]
-            if found:
-                return GrowingSequences(
-                    np.concatenate([mine for mine, _ in found]),
-                    np.concatenate([np.full(len(mine), count) for mine, count in found]),
-                    recurrent,
-                )
+        threads = list(called_in_order(analysis))
+        found = [each for called in threads for each in _of_thread(analysis, called, recurrent=False)]
+        if recurrent := not found:
+            found = [each for called in threads for each in _of_thread(analysis, called, recurrent=True)]
     elif EventKind.CPU_OP not in analysis.trace.kinds and not is_training(analysis):
-        of_streams = [each for stream in _kernels_in_order(analysis) for each in _of_stream(analysis, stream)]
-        if of_streams:
-            return GrowingSequences(
-                np.concatenate([mine for mine, _ in of_streams]),
-                np.concatenate([np.full(len(mine), count) for mine, count in of_streams]),
-                recurrent=False,
-            )
-    return GrowingSequences(nothing, nothing, recurrent=False)
+        found = [each for stream in _kernels_in_order(analysis) for each in _of_stream(analysis, stream)]
+    nothing = np.empty(0, np.int64)
+    return GrowingSequences(
+        np.concatenate([nothing, *(mine for mine, _ in found)]),
+        np.concatenate([nothing, *(np.full(len(mine), count) for mine, count in found)]),
+        recurrent and bool(found),
+    )
 
 
 def _kernels_in_order(analysis: Analysis) -> Iterator[I64]:

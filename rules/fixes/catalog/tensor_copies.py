@@ -15,7 +15,15 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, union
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
-from rules.fixes.changes import MIN_NS, copies, durations_times, less_host_time, together, without_calls
+from rules.fixes.changes import (
+    MIN_NS,
+    copies,
+    durations_times,
+    less_host_time,
+    share_of_own_work,
+    together,
+    without_calls,
+)
 from rules.fixes.forms.shared_heads import shared_heads, shifted_spectra
 from rules.fixes.forms.written import called_in_order, calls_of, costly_calls
 from rules.kernels.recorded_shapes import Shape, Shapes, elements, fitting, tensors_in
@@ -58,7 +66,7 @@ What makes it more or less
         joining = named(analysis.trace, device.event, lambda name: "CatArrayBatchedCopy" in name)
         left = _left(analysis, replay, joining)
         joining[joining] = left < 1.0
-        share = float(device.duration[joining].sum() / max(device.duration[device.meeting < 0].sum(), 1.0))
+        share = share_of_own_work(replay, joining)
         if share < MIN_SHARE:
             return
         left = np.maximum(left[left < 1.0], np.minimum(MIN_NS / device.duration[joining], 1.0))

@@ -20,7 +20,7 @@ from rules.fixes.changes import MIN_NS, durations_times, per_step, share_of, tim
 from rules.fixes.forms.written import called_in_order, calls_of, costly_calls
 from rules.fixes.loops.item_loops import in_loops
 from rules.kernels.inverses import BEHIND, MAX_COLUMNS, MIN_ROWS, multiplied_inverses
-from rules.kernels.recorded_shapes import Shape, Shapes, fitting, inputs_in, single_tensors_in
+from rules.kernels.recorded_shapes import Shape, begin_alike, fitting, inputs_in, single_tensors_in
 from rules.remedies.costly_forms import SOLVE_INSTEAD
 from rules.remedies.remedy import pytorch_remedy
 from rules.replay.replay import Replay
@@ -273,7 +273,7 @@ def _sorted_twice(analysis: Analysis) -> tuple[I64, I64, BOOL]:
             sorts = named(trace, called, _SORTS.__contains__)
             at = np.flatnonzero(sorts[:-1] & sorts[1:])
             at = at[_of_order(trace, called[at + 1]) & ~_of_order(trace, called[at])]
-            at = at[fitting(trace, called[at], called[at + 1], fits=_are_alike)]
+            at = at[fitting(trace, called[at], called[at + 1], fits=begin_alike)]
             behind = np.minimum(at + 2, len(called) - 1)
             picked = named(trace, called[behind], _PICKS_RANKS.__contains__) & (behind > at + 1)
             found.append((called[at], called[at + 1], picked))
@@ -285,10 +285,6 @@ def _of_order(trace: Trace, operators: I64) -> BOOL:
     """Which operators are given whole numbers first."""
     types = trace.attribute(Attribute.INPUT_TYPES, operators, -1)
     return np.array([each >= 0 and trace.strings[each].startswith(_ORDER) for each in types.tolist()], bool)
-
-
-def _are_alike(sorted_first: Shapes, sorted_next: Shapes) -> bool:
-    return sorted_first[0] == sorted_next[0]
 
 
 MIN_WRITES = 8  # into one tensor: fewer are edges of a field, or a pair of halves

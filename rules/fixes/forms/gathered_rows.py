@@ -22,9 +22,8 @@ from rules.replay.replay import Replay
 
 MIN_TIMES = 2.0  # as many gathered rows as there are
 FAR = 12  # operators from a gather to the product: differences, what else an edge has, and joining them
-ADDING = (
-    1.5  # reading two products and writing their sum, beside reading and writing the rows that were joined
-)
+# reading two products and writing their sum, beside reading and writing the rows that were joined
+ADDING = 1.5
 MAX_PASS = 2_000  # operators
 _PRODUCTS = {"aten::linear": 0, "aten::matmul": 0, "aten::mm": 0, "aten::addmm": 1}  # where the rows stand
 _BY_INDEX = "aten::index"  # its indices are a list of which no sizes are recorded

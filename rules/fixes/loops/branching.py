@@ -24,9 +24,8 @@ from rules.replay.loops import (
 )
 from rules.replay.replay import Replay
 
-MAX_HEAD = (
-    8  # calls until a round knows its rows: a mask, its sum and a comparison; a simulation's step makes more
-)
+# calls until a round knows its rows: a mask, its sum and a comparison; a simulation's step makes more
+MAX_HEAD = 8
 MIN_FULL = 2  # rounds that go on
 ALIKE = 0.7  # of the calls of two rests: how rows are sorted, for one, follows from how many there are
 

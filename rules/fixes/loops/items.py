@@ -10,7 +10,7 @@ from parsers.model import BOOL, I64, Attribute, CopyKind, EventKind, derived_by
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.fixes.changes import copies, of_nodes
-from rules.kernels.recorded_shapes import inputs_of_events
+from rules.kernels.recorded_shapes import first_shapes
 from rules.replay.loops import Loop
 from rules.replay.replay import Replay
 
@@ -99,20 +99,14 @@ def in_chunks(analysis: Analysis, replay: Replay, loops: Sequence[Loop]) -> set[
             continue
         around, inside = operators[before:last], operators[first:last]
         cut = around[named(trace, around, (_CUTS | {_SLICE}).__contains__)]
-        wholes = {shape for shape in map(_first_shape, inputs_of_events(trace, cut)) if len(shape) > 1}
-        shapes = {_first_shape(each) for each in inputs_of_events(trace, inside)}
-        if any(_rows_of(shape, whole, loop.times) for whole in wholes for shape in shapes):
+        pieces = first_shapes(trace, inside)
+        if any(_rows_of(each, whole, loop.times) for whole in first_shapes(trace, cut) for each in pieces):
             found.add(loop.times)
     return found
 
 
-def _first_shape(inputs: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    first = tuple(inputs[0]) if inputs else ()
-    return first if all(isinstance(each, int) for each in first) else ()
-
-
 def _rows_of(piece: tuple[int, ...], whole: tuple[int, ...], times: int) -> bool:
-    if len(piece) != len(whole) or piece[1:] != whole[1:] or piece[0] < MIN_ROWS:
+    if len(piece) != len(whole) or len(whole) < 2 or piece[1:] != whole[1:] or piece[0] < MIN_ROWS:
         return False
     return (times - 1) * piece[0] < whole[0] <= (times + 1) * piece[0]
 
