@@ -103,3 +103,31 @@ def test_layers_that_take_chunks_of_one_tensor_are_items(
         trace.kernels(at, 1, 5, 10, "void last_kernel")
 
     assert bool(of_body(body, length=100 + ROUNDS * 60)) is found
+
+
+@pytest.mark.parametrize(("layers", "found"), [(9, True), (10, False)])
+def test_as_many_layers_as_chunks_leave_open_which_are_items(layers: int, found: bool) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 10.0
+        for _layer in range(layers):
+            layer = trace.op(at, at + 20, "aten::linear")
+            trace.shapes(layer, [[20, 64, 32], [32, 32]], ["float", "float"])
+            trace.kernels(at + 2, 1, 5, 30, PRODUCT)
+            trace.kernels(at + 22, 1, 5, 30, "void layer_norm_kernel")
+            trace.kernels(at + 42, 1, 5, 30, "void gelu_kernel")
+            at += 60
+        cut = trace.op(at, at + 2, "aten::split")
+        trace.shapes(cut, [[20, 64, 32], [], []], ["float", "Scalar", "Scalar"])
+        trace.kernels(at + 4, 1, 5, 10, "void first_kernel")
+        at += 10
+        for _round in range(ROUNDS):
+            layer = trace.op(at, at + 20, "aten::linear")
+            trace.shapes(layer, [[2, 64, 32], [32, 32]], ["float", "float"])
+            trace.kernels(at + 2, 1, 5, 30, PRODUCT)
+            trace.kernels(at + 22, 1, 5, 30, "void flash_fwd_kernel")
+            trace.kernels(at + 42, 1, 5, 30, "void scale_kernel")
+            at += 60
+        trace.op(at - 5, at + 5, "aten::cat")
+        trace.kernels(at, 1, 5, 10, "void last_kernel")
+
+    assert bool(of_body(body, length=120 + (layers + ROUNDS) * 60)) is found

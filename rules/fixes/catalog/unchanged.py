@@ -328,7 +328,9 @@ What makes it more or less
         if not share:
             return
         yield Proposal(
-            title=f"Keep what the frozen network returned: {percent(share)} of the GPU's time runs it again",
+            title=f"Keep what the frozen network returned: {percent(share)} of the GPU's time runs it again"
+            if same
+            else f"Keep what the frozen network returns for each sample: it takes {percent(share)} of the GPU's time",
             categories=_AGAIN,
             culprit="a frozen network",
             problem="A frozen network is run again in each step",

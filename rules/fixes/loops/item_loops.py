@@ -109,9 +109,8 @@ def _independent(analysis: Analysis, replay: Replay) -> dict[bool, tuple[Loop, .
     independent = {loop.times for loop in loops if counting[loop.first : loop.last].any()}
     independent |= independent_rounds(analysis, replay, loops, products)
     of_items = networks(analysis, replay, loops)
-    of_items |= in_chunks(
-        analysis, replay, [each for each in loops if (of_model | products)[each.first : each.last].any()]
-    )
+    multiplying = [each for each in loops if (of_model | products)[each.first : each.last].any()]
+    of_items |= in_chunks(analysis, replay, multiplying, of_model)
     found: dict[bool, list[Loop]] = {False: [], True: []}
     carried = picks_what_was_found(replay, loops)
     other = of_model | products | optimizer | (autograd_functions(analysis) >= 0)

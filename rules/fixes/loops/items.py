@@ -9,6 +9,7 @@ import numpy as np
 from parsers.model import BOOL, I64, Attribute, CopyKind, EventKind, derived_by
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
+from rules.fixes.backward import autograd_functions
 from rules.fixes.changes import copies, of_nodes
 from rules.kernels.recorded_shapes import first_shapes
 from rules.replay.loops import Loop
@@ -78,31 +79,41 @@ def carry_a_state(analysis: Analysis, replay: Replay, loops: Sequence[Loop]) -> 
     return [known.isdisjoint((loop.times - 1, loop.times, loop.times + 1)) for loop in loops]
 
 
-def in_chunks(analysis: Analysis, replay: Replay, loops: Sequence[Loop]) -> set[int]:
+def in_chunks(analysis: Analysis, replay: Replay, loops: Sequence[Loop], layers: BOOL) -> set[int]:
     """How many rounds the loops have whose results are put together, and that each take a piece of one tensor.
 
-    The piece is some rows of the whole, more than one: a step through time takes one, or a column of the whole batch.
+    Their gradients have as many. Where ``layers`` of the forward pass without such a loop are as many, nobody knows.
+    """
+    forward = autograd_functions(analysis) < 0
+    loops = [each for each in loops if forward[each.first : each.last].all()]
+    kinds = {each.kind for each in loops if _takes_pieces(analysis, replay, each)}
+    found = [each for each in loops if each.kind in kinds]
+    others = {
+        each.times
+        for each in loops
+        if layers[each.first : each.last].any()
+        and not any(each.first <= inner.first and inner.last <= each.last for inner in found)
+    }
+    return {each.times for each in found} - others
+
+
+def _takes_pieces(analysis: Analysis, replay: Replay, loop: Loop) -> bool:
+    """A piece is some rows of the whole, more than one: a step through time takes one, or a column of the whole batch.
+
     A layer takes all of what the one before gives.
     """
     trace, host = analysis.trace, replay.host
-    found: set[int] = set()
-    for loop in loops:
-        if loop.times in found:
-            continue
-        operators = operators_of(analysis, replay, int(host.thread[loop.first]))
-        begins = max(loop.first - 2 * loop.body, int(host.first[host.thread[loop.first]]))
-        ends = min(loop.last + loop.body, len(host)) - 1
-        second = [loop.first + loop.body - 1, loop.first + 2 * loop.body - 1]
-        times = [host.start[begins], *host.end[[*second, loop.last - 1]], host.start[ends]]
-        before, first, last, behind, end = np.searchsorted(trace.events.start[operators], times).tolist()
-        if not named(trace, operators[behind:end], _JOINS.__contains__).any():
-            continue
-        around, inside = operators[before:last], operators[first:last]
-        cut = around[named(trace, around, (_CUTS | {_SLICE}).__contains__)]
-        pieces = first_shapes(trace, inside)
-        if any(_rows_of(each, whole, loop.times) for whole in first_shapes(trace, cut) for each in pieces):
-            found.add(loop.times)
-    return found
+    operators = operators_of(analysis, replay, int(host.thread[loop.first]))
+    begins = max(loop.first - 2 * loop.body, int(host.first[host.thread[loop.first]]))
+    ends = min(loop.last + loop.body, len(host)) - 1
+    second = [loop.first + loop.body - 1, loop.first + 2 * loop.body - 1]
+    times = [host.start[begins], *host.end[[*second, loop.last - 1]], host.start[ends]]
+    before, first, last, behind, end = np.searchsorted(trace.events.start[operators], times).tolist()
+    if not named(trace, operators[behind:end], _JOINS.__contains__).any():
+        return False
+    cut = operators[before:last][named(trace, operators[before:last], (_CUTS | {_SLICE}).__contains__)]
+    pieces = first_shapes(trace, operators[first:last])
+    return any(_rows_of(each, whole, loop.times) for whole in first_shapes(trace, cut) for each in pieces)
 
 
 def _rows_of(piece: tuple[int, ...], whole: tuple[int, ...], times: int) -> bool:
