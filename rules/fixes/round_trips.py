@@ -146,9 +146,8 @@ def _near(replay: Replay) -> RoundTrips:
     behind &= calls
     operators = np.where(behind, np.minimum(around.operators_ns, host.gap), 0.0)
     copied = calls & ((there > 0) | (back > 0))
-    if mapped := bool(
-        directive_advice(replay.analysis.trace)
-    ):  # before the first and behind the last loop, too
+    mapped = bool(directive_advice(replay.analysis.trace))
+    if mapped:  # before the first and behind the last loop, too
         amount = np.maximum(there, back)
         copied = (amount > 0) & np.isin(amount, amount[copied])
     return _that_matter(

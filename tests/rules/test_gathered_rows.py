@@ -114,6 +114,9 @@ MESSAGES = [
     Called("aten::mul", (ROWS, [8000, 1]), 100),
     Called("aten::index_add", (NODES, [], EDGES, ROWS, []), 200),
 ]
+PUT = Called("aten::index_put_", (NODES, [EDGES], ROWS, []), 200)
+REDUCED = Called("aten::scatter_reduce", (NODES, [], ROWS, ROWS, [], []), 200)
+SCATTERS = "void _scatter_gather_elementwise_kernel<128, 4, at::native::"
 SPARSE = "multiply-by-sparse"
 
 
@@ -124,7 +127,10 @@ SPARSE = "multiply-by-sparse"
         ([MESSAGES[0], MESSAGES[2]], True),
         (changed(MESSAGES, 0, name="aten::index_select", shapes=(NODES, [], EDGES)), True),
         (changed(MESSAGES, 2, name="aten::scatter_add_", shapes=(NODES, [], ROWS, ROWS)), True),
-        (changed(MESSAGES, 2, name="aten::index_put_", shapes=(NODES, [EDGES], ROWS, [])), True),
+        ([*MESSAGES[:2], PUT], False),
+        ([*MESSAGES[:2], replace(PUT, kernel="indexing_backward_kernel_stride_1")], True),
+        ([*MESSAGES[:2], replace(REDUCED, kernel=f"{SCATTERS}ReduceMaximum>")], False),
+        ([*MESSAGES[:2], replace(REDUCED, kernel=f"{SCATTERS}ReduceAdd>")], True),
         (changed(MESSAGES, 0, shapes=([4000, 64], [])), True),
         (changed(MESSAGES, 0, shapes=([4001, 64], [])), False),
         (changed(MESSAGES, 0, shapes=([1000, 32], [])), False),
@@ -143,7 +149,10 @@ SPARSE = "multiply-by-sparse"
         "messages as they are",
         "selected",
         "scattered",
+        "put where they belong",
         "put and added",
+        "the largest of them",
+        "reduced to a sum",
         "twice as many",
         "less than twice as many",
         "another width",

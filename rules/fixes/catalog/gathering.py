@@ -74,9 +74,9 @@ class MultiplyBySparse:
     explanation = """
 When it applies
     Rows of a matrix are gathered (aten::index, index_select, embedding), at least twice as many as it has, multiplied
-    by a number each at most, and added up by an index (index_add, scatter_add, scatter_reduce, index_put), as messages
-    along the edges of a graph are. That takes at least 5 % of the GPU's time, with its gradients. Shapes must be
-    recorded.
+    by a number each at most, and added up by an index, as messages along the edges of a graph are: by index_add or
+    scatter_add, or by scatter_reduce or index_put with kernels that add. That takes at least 5 % of the GPU's time,
+    with its gradients. Shapes must be recorded.
 
 What is changed in the replay
     A product with a sparse matrix reads each gathered row once. Of this time, one part remains of as many as rows are

@@ -18,7 +18,7 @@ from rules.kernels.operator_work import inputs_of
 from rules.kernels.recorded_shapes import Shape, inputs_in, tensors_by_dims
 from rules.kernels.slow_operators import NORMAL_SHARE
 from rules.replay.origins import called_operators
-from rules.replay.replay import Replay
+from rules.replay.replay import Replay, replay_of
 
 MIN_TIMES = 2.0  # as many gathered rows as there are
 FAR = 12  # operators from a gather to the product: differences, what else an edge has, and joining them
@@ -196,6 +196,10 @@ def _gathered(shapes: _Shapes, place: int, many: int) -> _Gather | None:
 
 
 _ADDS = regex(r"aten::(index_add|scatter_add|scatter_reduce|index_put)_?$")
+_MAY_ADD = regex(
+    r"aten::(scatter_reduce|index_put)_?$"
+)  # or assign, or find the largest: their kernels say so
+_ADDING = regex(r"indexing_backward|ReduceAdd|reduce_add")
 _SCALES = regex(r"aten::mul_?$")
 # a row is written once more for each of them, and read again; adding reads the sum as well, and writes it
 _PASSES, _PASSES_OF_ADDING = 2, 3
@@ -207,10 +211,14 @@ def messages_of_gathered(analysis: Analysis) -> GatheredRows:
     That is a product with a sparse matrix, which reads each gathered row once. Shapes must be recorded.
     """
     found, rows, most = [], 0, 0.0
+    device = replay_of(analysis).device
+    adding = called_operators(analysis)[device.launch[named(analysis.trace, device.event, _ADDING.search)]]
     if Attribute.INPUT_DIMS in analysis.trace.attributes:
         for called in called_in_order(analysis):
             shapes = _Shapes(analysis.trace, called)
-            for place in np.flatnonzero(named(analysis.trace, called, _ADDS.match)).tolist():
+            adds = named(analysis.trace, called, _ADDS.match)
+            adds &= ~named(analysis.trace, called, _MAY_ADD.match) | np.isin(called, adding)
+            for place in np.flatnonzero(adds).tolist():
                 made = _added_up(shapes, place)
                 if made is not None:
                     gather, places = made
