@@ -23,6 +23,7 @@ def program(
     warms: int = 0,
     rows: int = 8,
     lost: bool = False,
+    count: int = 6,
 ) -> Trace:
     """Steps of which each ``every``-th captures a graph, after ``warms`` passes over as many rows, and launches it."""
 
@@ -53,7 +54,7 @@ def program(
             launch = at + 70 + place * 10
             trace.operation(launch + 8, launch + 14, "void other", launch)
 
-    return steps(6, LENGTH, body).build()
+    return steps(count, LENGTH, body).build()
 
 
 def told(trace: Trace) -> Promise | None:
@@ -71,14 +72,21 @@ def test_launches_that_a_graph_notes_down_are_not_lost(lost: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("every", "launches", "again"),
-    [(1, True, True), (2, True, True), (3, True, False), (1, False, False)],
-    ids=["each step", "half of the steps", "a third", "never launched"],
+    ("every", "launches", "count", "again"),
+    [
+        (1, True, 6, True),
+        (2, True, 6, True),
+        (3, True, 6, False),
+        (1, False, 6, False),
+        (1, True, 2, True),
+        (2, True, 2, False),
+    ],
+    ids=["each step", "half of the steps", "a third", "never launched", "two steps", "one of two"],
 )
 def test_a_graph_is_captured_anew_where_most_steps_capture_and_launch_one(
-    every: int, launches: bool, again: bool
+    every: int, launches: bool, count: int, again: bool
 ) -> None:
-    assert captures_in_steps(Analysis(program(every, launches))) is again
+    assert captures_in_steps(Analysis(program(every, launches, count=count))) is again
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,8 @@ def test_what_counts_as_interrupted(changed: dict[str, float], found: int) -> No
         ({"launches": 0, "count": 40, "begin": 30}, 0),
         ({"sets": 4}, 4),
         ({"sets": 5}, 0),
+        ({"steps_": 2}, 9),
+        ({"steps_": 3}, 0),
     ],
     ids=[
         "pauses",
@@ -109,16 +111,26 @@ def test_what_counts_as_interrupted(changed: dict[str, float], found: int) -> No
         "calls that are all the same",
         "four of the rarest call in a round",
         "more",
+        "two steps, and the pause between them",
+        "three, which are compared instead",
     ],
 )
-def test_rounds_of_a_single_step_show_what_was_interrupted(changed: dict[str, int], found: int) -> None:
+def test_rounds_of_fewer_than_three_steps_show_what_was_interrupted(
+    changed: dict[str, int], found: int
+) -> None:
     assert stopped(layers(**changed)) == found
 
 
 def layers(
-    often: int = 4, begin: int = 8, count: int = 20, launches: int = 9, sets: int = 1, moves: bool = True
+    often: int = 4,
+    begin: int = 8,
+    count: int = 20,
+    launches: int = 9,
+    sets: int = 1,
+    moves: bool = True,
+    steps_: int = 1,
 ) -> Analysis:
-    """One step of equal layers, a few of which stall once, each at a place of its own unless these do not move."""
+    """Steps of equal layers, a few of which stall once, each at a place of its own unless these do not move."""
 
     def body(trace: TinyTrace, _: int) -> None:
         at = 10.0
@@ -132,7 +144,7 @@ def layers(
                 trace.operation(at + 7, at + 10, "void some_kernel", at, call=call)
                 at += 10
 
-    return Analysis(steps(1, 80_000, body).build())
+    return Analysis(steps(steps_, 80_000, body).build())
 
 
 def test_a_launch_that_takes_long_by_chance_was_interrupted_inside() -> None:
