@@ -134,7 +134,7 @@ class Gestures(QObject):
         at = event.position()
         self._at = at
         x = at.x() - NAMES_WIDTH
-        self._state.set_cursor(self._state.scale.time(x) if x >= 0 else None)
+        self._state.point_at(x if x >= 0 else None)
         if self._doing == "pan":
             self._state.pan(round(self._last_x - at.x()))
             self._last_x = at.x()
@@ -321,7 +321,7 @@ class Gestures(QObject):
 
     def _leave(self) -> None:
         self._hide_card()
-        self._state.set_cursor(None)
+        self._state.point_at(None)
         if self._canvas.hovered:
             self._canvas.hovered = ""
             self._canvas.update()

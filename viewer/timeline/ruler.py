@@ -246,7 +246,7 @@ class Ruler(QWidget):
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         x = event.position().x() - NAMES_WIDTH
         when = self._state.scale.time(x)
-        self._state.set_cursor(when if x >= 0 else None)
+        self._state.point_at(x if x >= 0 else None)
         in_steps = event.position().y() >= RULER_HEIGHT
         self.setCursor(
             Qt.CursorShape.PointingHandCursor
@@ -323,7 +323,7 @@ class Ruler(QWidget):
         return menu
 
     def leaveEvent(self, _: object) -> None:
-        self._state.set_cursor(None)
+        self._state.point_at(None)
 
     def _steps_tip(self, x: float) -> str:
         if x < NAMES_WIDTH:

@@ -95,6 +95,8 @@ class TimelineState(QObject):
         self._dragged: Area | None = None  # while an area is being dragged
         self.bookmarks: tuple[Mark, ...] = ()
         self.cursor: float | None = None
+        self._pointer: float | None = None  # px: where the mouse is, while it is on the lanes or the ruler
+        self.view_changed.connect(self._keep_under_the_mouse)
         self.animated = True
         self._spans = _spans(())
         self._followed: int | None = None
@@ -123,7 +125,7 @@ class TimelineState(QObject):
         self.scene = scene
         if scene is None:
             self.selection.clear()
-        self.cursor = self._dragged = None
+        self.cursor = self._pointer = self._dragged = None
         self._spans = _spans(())
         self.origin, self.filter, self._followed = 0.0, "", None
         self.limits = self.focus = None
@@ -373,6 +375,17 @@ class TimelineState(QObject):
         """The places to mark on the ruler; they stay until others are set, also when another recording is shown."""
         self.bookmarks = tuple(marks)
         self.overlay_changed.emit()
+
+    def point_at(self, x: float | None) -> None:
+        """The mouse is ``x`` pixels from the left of the lanes, or not on them; the cursor stays under it."""
+        self._pointer = x
+        self._keep_under_the_mouse()
+        if x is None:
+            self.set_cursor(None)
+
+    def _keep_under_the_mouse(self) -> None:
+        if self._pointer is not None:
+            self.set_cursor(self.scale.time(self._pointer))
 
     def set_cursor(self, when: float | None) -> None:
         if when != self.cursor:
