@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPointF, Qt
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QImage, QPainter
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
@@ -19,10 +20,12 @@ from rules.analysis.analysis import Analysis
 from rules.memory.account import DeviceMemory
 from rules.memory.kinds import Kind
 from rules.memory.summary import MemorySummary, memory_of, reserved_of
+from viewer.appearance.painted_chart import TextCache, painting
 from viewer.appearance.widgets import ElidedLabel
 from viewer.panels.tabs.allocations import GROUPS, AllocationsPanel
 from viewer.statistics.memory import Grouping, rows_at, segments_of
 from viewer.timeline.geometry.scale import Scale
+from viewer.timeline.memory.painting import MemoryLabels
 from viewer.timeline.memory.stack import BLOCK, FROM_BELOW, MemoryStack, Peaks
 from viewer.timeline.names_column import NAMES_WIDTH, beside_title
 from viewer.timeline.pixels import Shown
@@ -153,9 +156,35 @@ def test_the_lane_and_both_tabs_tell_one_peak_where_two_records_differ(
         panel = window.panels.tabs.currentWidget()
         assert panel is not None
         said += [each.text() for each in panel.findChildren(ElidedLabel) if "peak" in each.text()]
-    told = [each for each in said if "reserved" not in each]
+    told = [each for each in said if "eserved" not in each]
     assert len(told) == 3
     assert all(size(account.peak) in each for each in told), told
+
+
+def test_no_name_of_a_kind_lies_under_the_label_of_the_highest_moment(
+    growing: Trace, account: DeviceMemory, monkeypatch: pytest.MonkeyPatch, qapp: object
+) -> None:
+    drawn: list[tuple[str, QRectF]] = []
+
+    def note(cache: TextCache, _: QPainter, text: str, x: float, y: float, __: float) -> None:
+        drawn.append((text, QRectF(x, y, cache.width(text), cache.height)))
+
+    stack, labels = MemoryStack.of(account, reserved_of(growing, 0)), MemoryLabels()
+    monkeypatch.setattr(TextCache, "draw", note)
+    named, covered = 0, []
+    for share in range(20):
+        begin = growing.duration * share / 20
+        for part in (1, 30, 900):
+            drawn.clear()
+            picture = QImage(900, 220, QImage.Format.Format_RGB32)
+            with painting(picture) as painter:
+                scale = Scale(begin, begin + growing.duration / 20 / part, 900)
+                labels.draw(painter, stack, stack.columns(scale), scale, QRectF(0, 0, 900, 220))
+            *names, (_, highest) = drawn
+            named += len(names)
+            covered += [(share, part, text) for text, box in names if box.intersects(highest)]
+    assert covered == []
+    assert named > 60
 
 
 def test_the_tab_shows_the_peak_first_and_any_moment_that_is_clicked(

@@ -7,6 +7,7 @@ from PySide6.QtCore import QCoreApplication
 from pytestqt.qtbot import QtBot
 
 import resources
+from rules.memory.kinds import Kind
 from viewer.panels.charts.budget_bar import LEAST, BarKey, BudgetBar, Part
 from viewer.window.main_window import MainWindow
 
@@ -74,6 +75,22 @@ def test_there_is_a_key_where_a_part_is_too_narrow_at_this_width(
 def test_of_several_bars_a_part_is_told_once_and_without_a_share(qtbot: QtBot) -> None:
     key, _ = shown(qtbot, 900, (0.95, 0.03, 0.02), (0.93, 0.02, 0.05))
     assert named(key) == ["waiting for Python", "launching small kernels"]
+
+
+def test_memory_is_told_in_bytes_in_the_bar_and_in_the_key(qtbot: QtBot) -> None:
+    parts = [
+        Part(kind.name, kind.value, amount, memory=kind)
+        for kind, amount in ((Kind.ACTIVATIONS, 3_000_000_000), (Kind.PARAMETERS, 60_000_000))
+    ]
+    bar, key = BudgetBar(0, parts, 3_060_000_000), BarKey()
+    for each in (bar, key):
+        qtbot.addWidget(each)
+    key.show_bars([bar])
+    with qtbot.waitSignal(bar.laid_out):
+        bar.resize(900, bar.sizeHint().height())
+        bar.show()
+    assert bar.buttons[0].name == "activations 3.00 GB"
+    assert named(key) == ["parameters 60.0 MB"]
 
 
 def test_what_does_not_fit_is_left_out_whole(qtbot: QtBot) -> None:

@@ -378,10 +378,8 @@ def test_the_operation_with_most_of_a_part_comes_first_even_where_it_is_cut_into
 def test_only_memory_of_the_gpu_is_told_as_a_part_of_it() -> None:
     trace = opened(resources.path("samples/allocator_thrash.sqlite"))
     told = [curve.told(trace) for curve in curves_of(trace, ())]
-    assert [each for each in told if "% of" in each] == [
-        "GPU 0 allocated memory: peak 3.47 GB (2.3 % of 150 GB)"
-    ]
-    assert "GPU 0 pinned memory: peak 8 B" in told
+    assert [each for each in told if "% of" in each] == ["Allocated memory: peak 3.47 GB (2.3 % of 150 GB)"]
+    assert "Pinned memory: peak 8 B" in told
 
 
 def test_kernels_and_operators_tell_shares_of_the_same_time() -> None:

@@ -153,14 +153,18 @@ class PartButton(QAbstractButton):
         )
 
     @property
+    def figure(self) -> str:
+        """How much of the whole it is; of memory how much that is."""
+        return percent(self.share) if self.part.memory is None else self.part.told
+
+    @property
     def name(self) -> str:
         """What stands in it at its width; empty where nothing fits."""
         return self.shown_name(self.width() - 12)
 
     def shown_name(self, room: int) -> str:
         """The most that can be said of this part in so many pixels."""
-        share = percent(self.share) if self.part.memory is None else self.part.told
-        return name_that_fits(self.part.key, self.part.label, share, QFontMetrics(self._font), room)
+        return name_that_fits(self.part.key, self.part.label, self.figure, QFontMetrics(self._font), room)
 
     def _paint_name(self, painter: QPainter, ground: QColor) -> None:
         text = self.name
@@ -266,7 +270,7 @@ class BarKey(QWidget):
         return QSize(60, HEIGHT)
 
     def entries(self) -> list[tuple[Part, str]]:
-        """Each part without a name in its bar, the largest first; of one bar with its share."""
+        """Each part without a name in its bar, the largest first; of one bar with its figure."""
         nameless: dict[str, PartButton] = {}
         for bar in self._bars:
             for button in bar.buttons:
@@ -275,7 +279,7 @@ class BarKey(QWidget):
                     nameless[button.part.key] = button
         alone = len(self._bars) == 1
         return [
-            (each.part, f"{each.part.label} {percent(each.share)}" if alone else each.part.label)
+            (each.part, f"{each.part.label} {each.figure}" if alone else each.part.label)
             for each in sorted(nameless.values(), key=lambda button: -button.share)
         ]
 

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QVBoxLayout
 
 from parsers.model import I64, Array, Counter, Trace
 from parsers.model.late import dataclass
-from parsers.model.units import base_unit, percent, size
+from parsers.model.units import base_unit, capital, percent, size
 from viewer.appearance import theme
 from viewer.appearance.widgets import ElidedLabel, Figure, empty_out, horizontal
 from viewer.panels.panel import Panel, tab
@@ -58,6 +58,8 @@ class Curve:
         """ "GPU 0 allocated memory: peak 3.27 GB (2.2 % of 150 GB)"."""
         counter = self.counter
         name = counter.name if counter.rank is None else f"rank {counter.rank} {counter.name}"
+        if len(trace.devices) == 1:  # there is nothing to tell it from
+            name = capital(name.removeprefix("GPU 0 "))
         device = None if counter.name.endswith(ON_THE_HOST) else counter.device
         whole = trace.devices[device].memory_bytes if device is not None else None
         of = f" ({percent(self.peak / whole)} of {size(whole)})" if whole else ""
@@ -76,7 +78,8 @@ def curves_of(trace: Trace, summaries: Sequence[MemorySummary]) -> list[Curve]:
             curves.append(Curve(counter, account.time, account.held, account))
         else:
             curves.append(Curve(counter, counter.time, counter.value * base_unit(counter.unit)[0]))
-    return sorted(curves, key=lambda each: -each.peak)
+    curves.sort(key=lambda each: -each.peak)
+    return [each for each in curves if each.peak > 0] or curves[:1]
 
 
 def outline(time: I64, value: Array, points: int = MAX_POINTS) -> tuple[Array, Array]:

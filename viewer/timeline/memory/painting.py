@@ -123,10 +123,12 @@ class MemoryLabels:
         per_byte = area.height() / stack.top
         below = np.zeros(len(shown.moment))
         painter.setFont(self._bold.font)
+        at, peak, text = self._peak(stack, shown, scale, area)
         for kind, held in zip(stack.kinds, shown.held, strict=True):
-            self._name(painter, kind, below * per_byte, held * per_byte, held, area)
+            self._name(painter, kind, below * per_byte, held * per_byte, held, area, peak)
             below = below + held
-        taken = [self._peak(painter, stack, below, shown, scale, area)]
+        self._draw_peak(painter, at, peak, text)
+        taken = [peak]
         painter.setPen(theme.current().error)
         for when, asked in stack.failures:
             if scale.t0 <= when <= scale.t1:
@@ -136,8 +138,13 @@ class MemoryLabels:
                 box = taken[-1]
                 self._bold.draw(painter, text, box.left(), round(box.top()), room)
 
-    def _name(self, painter: QPainter, kind: Kind, below: F64, high: F64, held: I64, area: QRectF) -> None:
-        """One band's name where it is highest, in the middle of the stretch that has room around there."""
+    def _name(
+        self, painter: QPainter, kind: Kind, below: F64, high: F64, held: I64, area: QRectF, taken: QRectF
+    ) -> None:
+        """One band's name where it is highest, in the middle of the stretch that has room around there.
+
+        Behind what is ``taken`` if it would cover that; none where there is no place.
+        """
         roomy = high >= MIN_LABELLED
         if not roomy.any():
             return
@@ -151,43 +158,49 @@ class MemoryLabels:
         if end - low < room:
             return
         left = min(max(best - room / 2, low), end - room)
-        inside = slice(round(left), max(round(left + room), round(left) + 1))
-        floor, ceiling = float(below[inside].max()), float((below + high)[inside].min())
-        if ceiling - floor < MIN_LABELLED - 2:
+        if self._room_at(left, room, below, high, area).intersects(taken):
+            left = taken.right() - area.left() + 4
+            if left + room > end or self._room_at(left, room, below, high, area).intersects(taken):
+                return
+        box = self._room_at(left, room, below, high, area)
+        if box.height() < MIN_LABELLED - 2:
             return
         colors = theme.current()
-        ink = colors.text if kind is Kind.UNKNOWN else theme.text_on(color_of(kind, colors))
-        painter.setPen(ink)
-        y = area.bottom() - (floor + ceiling) / 2 - self._bold.height / 2
-        self._bold.draw(painter, text, area.left() + left + 6, round(y), room)
+        painter.setPen(colors.text if kind is Kind.UNKNOWN else theme.text_on(color_of(kind, colors)))
+        y = round(box.center().y() - self._bold.height / 2)
+        self._bold.draw(painter, text, box.left() + 6, y, room)
+
+    @staticmethod
+    def _room_at(left: float, room: float, below: F64, high: F64, area: QRectF) -> QRectF:
+        """What of a band is ``room`` pixels wide from ``left`` on without leaving it."""
+        inside = slice(round(left), max(round(left + room), round(left) + 1))
+        floor, ceiling = float(below[inside].max()), float((below + high)[inside].min())
+        return QRectF(area.left() + left, area.bottom() - ceiling, room, ceiling - floor)
 
     def _peak(
-        self,
-        painter: QPainter,
-        stack: MemoryStack,
-        total: F64,
-        shown: StackColumns,
-        scale: Scale,
-        area: QRectF,
-    ) -> QRectF:
-        """Mark the highest moment in view; returns where its label stands."""
-        colors, best = theme.current(), int(np.argmax(total))
+        self, stack: MemoryStack, shown: StackColumns, scale: Scale, area: QRectF
+    ) -> tuple[QPointF, QRectF, str]:
+        """The highest moment in view, where its label stands and what that says."""
+        total = shown.held.sum(axis=0)
+        best = int(np.argmax(total))
         held, when = int(total[best]), int(shown.moment[best])
-        x = area.left() + scale.x(when)
-        y = area.bottom() - held * area.height() / stack.top
-        painter.setBrush(colors.window)
-        painter.setPen(QPen(colors.text, 1.6))
-        painter.drawEllipse(QPointF(x, y), 4, 4)
+        at = QPointF(area.left() + scale.x(when), area.bottom() - held * area.height() / stack.top)
         word = "peak" if held == stack.peak else "highest here"
         text = f"{word} {size(held)} at {duration(when)}"
         width = self._bold.width(text) + 12
-        left = x + 9 if x + 9 + width <= area.right() else x - 9 - width
-        box = QRectF(max(left, area.left() + 2), max(y - 9, area.top() + 1), width, 18)
+        left = at.x() + 9 if at.x() + 9 + width <= area.right() else at.x() - 9 - width
+        return at, QRectF(max(left, area.left() + 2), max(at.y() - 9, area.top() + 1), width, 18), text
+
+    def _draw_peak(self, painter: QPainter, at: QPointF, box: QRectF, text: str) -> None:
+        colors = theme.current()
+        painter.setBrush(colors.window)
+        painter.setPen(QPen(colors.text, 1.6))
+        painter.drawEllipse(at, 4, 4)
         painter.setPen(QPen(colors.line_strong, 1))
         painter.setBrush(colors.panel)
         painter.drawRoundedRect(box, 3, 3)
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.setPen(colors.text)
         painter.setFont(self._bold.font)
-        self._bold.draw(painter, text, box.left() + 6, round(box.center().y() - self._bold.height / 2), width)
-        return box
+        y = round(box.center().y() - self._bold.height / 2)
+        self._bold.draw(painter, text, box.left() + 6, y, box.width())
