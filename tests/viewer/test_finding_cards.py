@@ -182,6 +182,11 @@ def test_quiet_checks_are_a_line_that_opens_to_what_each_of_them_looks_for(windo
     assert not_made.heading.text() == f"{len(skipped)} checks could not be made  ▸"
     assert not_made.reasons.text().startswith("no Nsight Compute counters; "), "the most frequent first"
     assert not_made.height() < 2 * not_made.reasons.height(), "one line"
+    whole = not_made.reasons.fontMetrics().horizontalAdvance(not_made.reasons.text())
+    first = not_made.reasons.fontMetrics().horizontalAdvance("no Nsight Compute counters")
+    assert not_made.reasons.shown_text(whole) == not_made.reasons.text()
+    assert not_made.reasons.shown_text(first) == "no Nsight Compute counters"
+    assert not_made.reasons.shown_text(first - 1) == "", "a reason is whole or not there"
     found_nothing.heading.click()
     not_made.heading.click()
     assert not not_made.reasons.isVisible()

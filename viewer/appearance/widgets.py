@@ -36,14 +36,17 @@ SWATCH = 9
 def tooltip(text: str) -> str:
     """``text`` for ``setToolTip``, which would otherwise guess whether it is markup."""
     shown = text if len(text) <= MAX_TOOLTIP_LENGTH else text[:MAX_TOOLTIP_LENGTH] + " ..."
-    return f'<p style="white-space:pre-wrap">{html.escape(shown)}</p>' if shown else ""
+    return f'<p style="white-space:pre-wrap;margin:0">{html.escape(shown)}</p>' if shown else ""
 
 
-_VALUE = regex(r"(?<=\d) (?=(?:%|ns|us|ms|s|B|KB|MB|GB|TB|x)(?![A-Za-z]))|(?<=\S) (?=→ \d)|(?<=→) (?=\d)")
+_VALUE = regex(
+    r"(?<=\d) (?=(?:%|ns|us|ms|s|B|KB|MB|GB|TB|x)(?![A-Za-z]))|(?<=\S) (?=→ \d)|(?<=→) (?=\d)"
+    r"|(?<=\d) (?=to \d)|(?<=\d to) (?=\d)"
+)
 
 
 def unbroken(text: str) -> str:
-    """``text`` in which no end of a line parts values from their unit, or from the arrow to another."""
+    """``text`` in which no end of a line parts values from their unit, or from the other end of a range."""
     return _VALUE.sub("\u00a0", text)
 
 
@@ -105,7 +108,10 @@ class Label(QLabel):
 
 
 class ElidedLabel(QWidget):
-    """One line of plain text that ends in an ellipsis where it does not fit, with the whole text as tooltip."""
+    """One line of plain text that ends in an ellipsis where it does not fit, with the whole text as tooltip.
+
+    With a ``separator`` it ends after the last part that fits, and without any part where none does.
+    """
 
     def __init__(
         self,
@@ -115,9 +121,10 @@ class ElidedLabel(QWidget):
         pixels: int = theme.BODY_PX,
         weight: QFont.Weight = QFont.Weight.Normal,
         mode: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
+        separator: str = "",
     ) -> None:
         super().__init__()
-        self._text, self._role, self._mode = text, role, mode
+        self._text, self._role, self._mode, self._separator = text, role, mode, separator
         self._swatch: QColor | None = None
         self._hint = ""
         self.setFont(theme.font(pixels, weight))
@@ -156,6 +163,16 @@ class ElidedLabel(QWidget):
     def minimumSizeHint(self) -> QSize:
         return QSize(min(24, self.sizeHint().width()), self.sizeHint().height())
 
+    def shown_text(self, room: int) -> str:
+        """What of the text stands in so many pixels."""
+        metrics = self.fontMetrics()
+        if not self._separator:
+            return metrics.elidedText(self._text, self._mode, room)
+        parts = self._text.split(self._separator)
+        while parts and metrics.horizontalAdvance(self._separator.join(parts)) > room:
+            parts.pop()
+        return self._separator.join(parts)
+
     def paintEvent(self, _: QPaintEvent) -> None:
         painter = QPainter(self)
         colors = theme.current()
@@ -167,7 +184,7 @@ class ElidedLabel(QWidget):
                 self.contentsRect().x(), (self.height() - SWATCH) // 2, SWATCH, SWATCH, self._swatch
             )
         room = self.contentsRect().adjusted(self._indent, 0, 0, 0)
-        shown = self.fontMetrics().elidedText(self._text, self._mode, room.width())
+        shown = self.shown_text(room.width())
         painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, shown)
         whole = tooltip(self._text if shown != self._text else self._hint)
         if whole != self.toolTip():

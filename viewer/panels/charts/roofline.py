@@ -102,7 +102,7 @@ class RooflinePlot(QWidget):
         self._names: list[str] = []
         self._lines: list[Roofline] = []
         self._marked = -1
-        self._measured = True
+        self.is_measured = True  # whether it has a roof or a dot
         self.setAccessibleName("Roofline")
         self._text = Label("", "secondary", pixels=12, wrap=True)
         self._text.setContentsMargins(12, 0, 12, 8)
@@ -160,8 +160,8 @@ class RooflinePlot(QWidget):
         self._names, self._lines = names, lines
         self._marked = -1
         self._draw()
-        self._measured = any(line.points or line.roofs for line in lines)
-        self.plot.setVisible(self._measured)
+        self.is_measured = any(line.points or line.roofs for line in lines)
+        self.plot.setVisible(self.is_measured)
         self.mark(self.points[0][0] if self.points else -1)
 
     def mark(self, index: int) -> None:
@@ -315,7 +315,7 @@ class RooflinePlot(QWidget):
 
     def _describe(self, line: Roofline) -> str:
         name = self._names[self._marked]
-        if not self._measured:
+        if not self.is_measured:
             return NOT_MEASURED
         if not line.points:
             return f"No floating-point arithmetic was measured in {name}."

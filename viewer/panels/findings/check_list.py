@@ -45,7 +45,7 @@ class CheckList(QWidget):
         self.heading.toggled.connect(self._open)
         self._layout = vertical(self, NO_MARGINS, 2)
         by_size = sorted((each for each in groups if each), key=lambda reason: -len(groups[reason]))
-        self.reasons = ElidedLabel("; ".join(by_size), "faint", pixels=12)
+        self.reasons = ElidedLabel("; ".join(by_size), "faint", pixels=12, separator="; ")
         row = fill(horizontal(spacing=2), self.heading, (self.reasons, 1))
         if not by_size:
             row.addStretch(1)

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QCheckBox, QSplitter, QStackedWidget, QWidget
 
 from parsers.model import Trace
 from rules import Finding
-from viewer.appearance.widgets import NO_MARGINS, SPRING, fill, horizontal, vertical
+from viewer.appearance.widgets import NO_MARGINS, SPRING, ElidedLabel, fill, horizontal, vertical
 from viewer.documents.document import Document
 from viewer.panels.kernel.kernel_details import KernelDetails
 from viewer.panels.kernel.kernel_pair import KernelPair
@@ -61,7 +61,13 @@ class KernelReport(QWidget):
         launches = QWidget()
         column = vertical(launches, NO_MARGINS, 0)
         column.addWidget(self.table, 1)
-        switches = fill(horizontal(margins=(10, 4, 10, 4), spacing=16), self.grouped, self.baseline, SPRING)
+        self.lacking = ElidedLabel(
+            "No roofline: record with ncu --set full", "faint", pixels=12, separator=": "
+        )
+        self.lacking.hide()
+        switches = fill(
+            horizontal(margins=(10, 4, 10, 4), spacing=16), self.grouped, self.baseline, SPRING, self.lacking
+        )
         column.addLayout(switches)
         self._upper = QSplitter(Qt.Orientation.Horizontal)
         self._upper.addWidget(launches)
@@ -117,13 +123,17 @@ class KernelReport(QWidget):
             width = max(self.width(), 1000)
             self._upper.setSizes([width * 58 // 100, width * 42 // 100])
         self.roofline.show_kernels(trace.kernels)
-        self.roofline.setVisible(self.width() >= ROOM_FOR_ROOFLINE)
+        self._fit_roofline()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """In a narrow window the names of the kernels get the roofline's room."""
         super().resizeEvent(event)
+        self._fit_roofline()
+
+    def _fit_roofline(self) -> None:
+        """In a narrow window, and without a roofline, the names of the kernels get its room."""
         if self.roofline is not None:
-            self.roofline.setVisible(self.width() >= ROOM_FOR_ROOFLINE)
+            self.roofline.setVisible(self.roofline.is_measured and self.width() >= ROOM_FOR_ROOFLINE)
+            self.lacking.setVisible(not self.roofline.is_measured)
 
     def _show_first(self, findings: tuple[Finding, ...]) -> None:
         trace = self._document.trace
