@@ -17,7 +17,7 @@ from rules.analysis.analysis import Analysis
 from viewer.start.opening import samples
 from viewer.start.start_page import RecentTile, RunPicture, shares
 from viewer.statistics.run_summary import summarise
-from viewer.user_data.recent import COLUMNS, Summary, forget, recent_files, remember, when
+from viewer.user_data.recent import COLUMNS, Recent, Summary, forget, recent_files, remember, when
 from viewer.window.main_window import MainWindow
 
 from .conftest import MS, STEP, STEPS, wait_until_ready
@@ -97,6 +97,28 @@ def test_a_recording_that_was_opened_is_shown_with_its_picture_and_facts(
     assert "H200" in tile.accessibleName()
     assert "today" in tile.accessibleName()
     assert sorted(each.name for each in tmp_path.glob("*mine*")) == [copy.name]
+
+
+def test_what_was_left_open_is_shown_once_and_as_it_is_among_the_recent_ones(
+    make_window: Callable[..., MainWindow], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("left", "other"):
+        (tmp_path / name).write_text("")
+        remember([tmp_path / name], f"the verdict of {name}")
+    left = Recent((str(tmp_path / "left"),))
+    monkeypatch.setattr("viewer.start.start_page.left_open", lambda: [left])
+    window = make_window()
+    assert [tile.text() for tile in window.start_page.recent_tiles] == ["other"]
+    tiles = [tile for tile in window.start_page.findChildren(RecentTile) if tile.text() == "left"]
+    assert ["the verdict of left" in tile.accessibleName() for tile in tiles] == [True]
+
+
+def test_return_opens_a_recording_when_the_program_has_just_started(
+    make_window: Callable[..., MainWindow], qtbot: QtBot
+) -> None:
+    window = make_window()
+    window.activateWindow()
+    assert window.focusWidget() is window.start_page.open_button
 
 
 def test_a_file_that_is_gone_is_marked_and_can_be_removed(

@@ -254,12 +254,13 @@ class StartPage(QScrollArea):
         super().showEvent(event)
         if not self._built:
             self.refresh()
+        self.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def refresh(self) -> None:
         """Build the page anew: recent files may have changed."""
         self._built = True
         body = QWidget()
-        outer = horizontal(body, (24, 28, 24, 24))
+        outer = horizontal(body, (24, 12, 24, 12))
         page = QWidget()
         page.setMaximumWidth(round(PAGE_WIDTH * self._scale))
         fill(outer, SPRING, (page, 100), SPRING)
@@ -276,13 +277,15 @@ class StartPage(QScrollArea):
         )
         column.addSpacing(self._scaled(6))
         column.addLayout(self._buttons())
-        if self.left_open:
+        known = recent_files()
+        left = [next((each for each in known if each.paths == one.paths), one) for one in self.left_open[:4]]
+        recent = [each for each in known if each not in left][:MAX_RECENT]
+        if left:
             column.addSpacing(self._scaled(12))
             column.addWidget(
                 Label("Open when Stallscope last closed", pixels=14, weight=QFont.Weight.DemiBold)
             )
-            self._tiles(column, self.left_open[:4], self._left_open_tile, columns=2)
-        recent = recent_files()[:MAX_RECENT]
+            self._tiles(column, left, self._left_open_tile, columns=2)
         self.recent_tiles = []
         if recent:
             column.addSpacing(self._scaled(12))
@@ -304,6 +307,7 @@ class StartPage(QScrollArea):
         if self._scale > 1:
             _enlarge(body, self._scale)
         self.setWidget(body)
+        self.setFocusProxy(self.open_button)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
