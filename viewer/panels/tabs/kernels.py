@@ -28,7 +28,7 @@ BY_NAME = (
     described(KernelSummary, "family", Show.FAMILY),
     described(KernelSummary, "calls", Show.COUNT),
     described(KernelSummary, "total_ns"),
-    described(KernelSummary, "mean_ns"),
+    described(KernelSummary, "mean_ns", minor=True),
     described(KernelSummary, "p50_ns", minor=True),
     described(KernelSummary, "p99_ns", minor=True),
     described(KernelSummary, "gpu_time_share", short="Share"),

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 ROOFS = (
     Column("short_name", "Operator", stretch=True, whole="name"),
     described(OperatorRoofs, "input_shapes"),
-    described(OperatorRoofs, "input_type"),
+    described(OperatorRoofs, "input_type", minor=True),
     described(OperatorRoofs, "calls", Show.COUNT),
     described(OperatorRoofs, "total_ns", title="GPU time"),
     described(OperatorRoofs, "mean_ns", minor=True),
-    described(OperatorRoofs, "gpu_time_share", short="Share"),
+    described(OperatorRoofs, "gpu_time_share", short="Share", minor=True),
     described(OperatorRoofs, "moved_bytes_per_s", minor=True, sparse=True),
     described(OperatorRoofs, "roof_share"),
     described(OperatorRoofs, "roof"),

@@ -40,8 +40,8 @@ DESCRIBED = (
     Column("unit", "Unit"),
     Column("about", "Meaning", stretch=True),
 )
-MIN_LIST, MIN_ANSWER = 100, 160  # pixels
-LIST_SHARE, TEXT_SHARE = 0.27, 0.38  # of the tab, and of what is left
+MIN_LIST, MIN_ANSWER = 200, 160  # pixels: of a question one can tell which it is
+LIST_SHARE, TEXT_SHARE = 0.42, 0.38  # of the tab, and of what is left
 _INVITATION = "Pick a question on the left or write your own. The answer also appears on the timeline."
 
 
@@ -86,7 +86,7 @@ class QueryPanel(Panel):
     def fit(self) -> None:
         """The answer has most of the room: its names need more than the text of a question does."""
         if not self._by_user:
-            listed = min(WIDTH, round(LIST_SHARE * self.width()))
+            listed = max(min(WIDTH, round(LIST_SHARE * self.width())), MIN_LIST)
             typed = round(TEXT_SHARE * (self.width() - listed))
             self._split.setSizes([listed, typed, max(self.width() - listed - typed, 0)])
 
@@ -97,8 +97,8 @@ class QueryPanel(Panel):
         self.run_button = QPushButton(key_names("Run   Ctrl+↵"))
         self.run_button.setProperty("primary", True)
         self.run_button.clicked.connect(self._run_or_stop)
-        history, more = menu_button("History ▾"), menu_button("More ▾")
-        self.history = history.menu()
+        more = menu_button("More ▾")
+        self.history = more.menu().addMenu("Asked before")
         self.history.aboutToShow.connect(self._fill_history)
         for text, explained, slot in (
             ("Tables", "Describes every table and column (F1)", self.describe),
@@ -113,8 +113,8 @@ class QueryPanel(Panel):
         more.menu().setToolTipsVisible(True)
         self.said = ElidedLabel("", "secondary", pixels=12)
         row = horizontal(margins=(8, 4, 8, 5), spacing=6)
-        for widget in (self.run_button, history, more):
-            row.addWidget(widget)
+        row.addWidget(self.run_button)
+        row.addWidget(more)
         row.addWidget(self.said, 1)
         middle = QWidget()
         fill(vertical(middle, NO_MARGINS, 0), (self.editor, 1), row)
