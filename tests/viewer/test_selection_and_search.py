@@ -16,7 +16,6 @@ from parsers.model import Trace
 from rules.findings.base import Evidence
 from viewer.appearance import theme
 from viewer.appearance.widgets import Label, breakable, unbroken
-from viewer.panels.charts.roofline import NOT_MEASURED
 from viewer.panels.kernel.kernel_details import launch_facts
 from viewer.timeline.hover import event_text
 from viewer.timeline.selection import Area
@@ -148,6 +147,27 @@ def test_tabs_are_found_and_those_without_data_say_what_is_missing(window: MainW
     assert "open a request log" in window.banner.hint.text()
 
 
+def test_a_text_that_nothing_matches_is_said_to_match_nothing(window: MainWindow, qtbot: QtBot) -> None:
+    assert ask(window, qtbot, "qqqqqqq") == []
+    assert window.toolbar.search.popup.note.text() == "Nothing matches"
+    assert ask(window, qtbot, "qqqqqqq", Mode.EVENTS) == []
+    assert window.toolbar.search.popup.note.text() == "No matching events"
+
+
+def test_a_found_event_that_is_in_view_is_where_the_search_begins(
+    window: MainWindow, qtbot: QtBot, trace: Trace
+) -> None:
+    every = [index for index in range(len(trace.events)) if trace.name(index) == "tokenize"]
+    second = sorted(every, key=lambda index: int(trace.events.start[index]))[1]
+    start = int(trace.events.start[second])
+    window.timeline.show_interval(start - 1_000, start + 1_000_000_000, animate=False)
+    window.timeline.show_interval(start - 1_000, int(trace.events.end[second]) * 2 - start, animate=False)
+    ask(window, qtbot, "tokenize", Mode.EVENTS)
+    qtbot.keyClick(window.toolbar.search, Qt.Key.Key_Return)
+    assert window.document.selected_event == second
+    assert window.toolbar.search.position.text() == f"2 of {STEPS}"
+
+
 def test_ctrl_p_and_enter_run_the_first_action(window: MainWindow, qtbot: QtBot) -> None:
     window.timeline.setFocus()
     qtbot.keyClick(window, "p", Qt.KeyboardModifier.ControlModifier)
@@ -276,7 +296,10 @@ def test_a_printed_summary_shows_what_it_holds_and_how_to_get_the_rest(
     report = empty_window.kernel_report
     assert report is not None
     report.select(0)
-    qtbot.waitUntil(lambda: report.roofline is not None and NOT_MEASURED in said_by(report.roofline))
+    qtbot.waitUntil(report.lacking.isVisible)
+    assert "--set full" in report.lacking.text()
+    assert report.roofline is not None
+    assert not report.roofline.isVisible(), "an empty panel takes no room"
     assert report.details.light.isVisible()
     assert not report.details.memory.isVisible()
     assert not report.details.pipes.isVisible()

@@ -20,6 +20,7 @@ from rules.replay.critical_path import PathKind, critical_path_of
 from rules.replay.replay import replay_of
 from rules.replay.slack import slack_of
 from viewer.appearance import theme
+from viewer.documents.document import PREDICTING
 from viewer.panels.findings.card_parts import ShareBar
 from viewer.panels.fixes.fix_card import FixCard, GainRange
 from viewer.panels.tables.facts import LinkButton
@@ -31,6 +32,7 @@ from viewer.window.main_window import MainWindow
 
 from .conftest import show_tab, wait_until_ready
 from .test_home import click, press
+from .test_selection_and_search import ask
 
 
 @pytest.fixture
@@ -65,6 +67,56 @@ def test_a_tick_shows_what_a_step_would_take(slow: MainWindow, qtbot: QtBot) -> 
     assert slow.what_if.prediction is None
     assert slow.verdict.isVisible()
     assert not slow.prediction.isVisible()
+
+
+def test_the_fixes_are_reached_and_ticked_with_the_keyboard_alone(slow: MainWindow, qtbot: QtBot) -> None:
+    slow.side.setCurrentWidget(slow.diagnosis)
+    slow.timeline.setFocus()
+    qtbot.keyClick(slow, "i")
+    assert slow.side.currentWidget() is slow.fixes
+    assert slow.fixes.cards[0].hasFocus()
+    qtbot.keyClick(slow.fixes.cards[0], Qt.Key.Key_Space)
+    wait_until_ready(qtbot, slow)
+    assert slow.what_if.ticked == (slow.fixes.cards[0].promise.id,)
+    qtbot.keyClick(slow, "i")
+    assert slow.fixes.cards[1].hasFocus()
+
+
+def test_the_fixes_are_found_by_their_name_and_their_lack_is_said(
+    empty_window: MainWindow, qtbot: QtBot
+) -> None:
+    empty_window.open([resources.path("samples/kernels.raw.csv.gz")])
+    wait_until_ready(qtbot, empty_window)
+    assert ask(empty_window, qtbot, "what if")[0] == ("action", "What if: fixes and their gains")
+    qtbot.keyClick(empty_window.toolbar.search, Qt.Key.Key_Return)
+    assert empty_window.banner.problem.text() == "What fixes would give is not known."
+    assert "record both" in empty_window.banner.hint.text()
+
+
+def test_nothing_moves_when_the_gains_of_fixes_are_known(
+    empty_window: MainWindow, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[tuple[object, ...]] = []
+    jobs_ask = empty_window.jobs.ask
+
+    def hold_the_plan(slot: str, *rest: object, **how: object) -> None:
+        if slot == PREDICTING:
+            answers.append(rest)
+        else:
+            jobs_ask(slot, *rest, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(empty_window.jobs, "ask", hold_the_plan)
+    empty_window.open([resources.path("samples/cpu_python.pt.trace.json.gz")])
+    qtbot.waitUntil(lambda: bool(answers) and empty_window.document.diagnosis is not None)
+    assert empty_window.side.count() == 2
+    assert "Working out" in empty_window.verdict.where.text()
+    before = [each.height() for each in (empty_window.verdict, empty_window.side.tabBar())]
+    monkeypatch.undo()
+    empty_window.jobs.ask(PREDICTING, *answers[0])  # type: ignore[arg-type]
+    wait_until_ready(qtbot, empty_window)
+    assert empty_window.fixes.cards
+    assert "Working out" not in empty_window.verdict.where.text()
+    assert [each.height() for each in (empty_window.verdict, empty_window.side.tabBar())] == before
 
 
 def test_what_is_ticked_is_replayed_together_and_never_multiplied(slow: MainWindow, qtbot: QtBot) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rules.fixes.plan import Plan, Promise
     from viewer.statistics.what_if import Prediction
 
+AWAITED = "Working out what fixes would give ..."
 _SLOT = "what if"
 
 

@@ -89,10 +89,14 @@ class WindowActions(QObject):
 
     def open_files(self) -> None:
         """Ask for files; several are ranks of one run."""
+        self.open_wanted.emit(self._ask_for_files("Open recordings of one run"))
+
+    def _ask_for_files(self, title: str) -> list[Path]:
+        without_endings = QFileDialog.Option.HideNameFilterDetails  # there are dozens
         names, _ = QFileDialog.getOpenFileNames(
-            self._parts.window, "Open recordings of one run", self._folder(), file_filter()
+            self._parts.window, title, self._folder(), file_filter(), "", without_endings
         )
-        self.open_wanted.emit([Path(name) for name in names])
+        return [Path(name) for name in names]
 
     def open_folder(self) -> None:
         name = QFileDialog.getExistingDirectory(self._parts.window, "Open a folder of ranks", self._folder())
@@ -140,11 +144,8 @@ class WindowActions(QObject):
 
     def compare(self) -> None:
         """Ask for another recording and say what changed."""
-        names, _ = QFileDialog.getOpenFileNames(
-            self._parts.window, "Compare with", self._folder(), file_filter()
-        )
-        if names:
-            self.compare_with([Path(name) for name in names])
+        if paths := self._ask_for_files("Compare with"):
+            self.compare_with(paths)
 
     def compare_with(self, paths: Sequence[Path]) -> None:
         """Say what changed from what is open to this recording."""
@@ -378,6 +379,17 @@ class WindowActions(QObject):
             QGuiApplication.clipboard().setText(
                 as_text(document.trace, document.diagnosis, document.analysis)
             )
+
+    def show_fixes(self) -> None:
+        """Bring the fixes forward, with the keyboard on the first of them."""
+        fixes, side = self._parts.fixes, self._parts.side
+        if side.indexOf(fixes) >= 0:
+            self._parts.diagnosis_dock.show()
+            self._parts.diagnosis_dock.raise_()
+            side.setCurrentWidget(fixes)
+            fixes.enter()
+        else:
+            self._parts.banner.say("What fixes would give is not known.", fixes.lacks)
 
     def copy_picture(self) -> None:
         QGuiApplication.clipboard().setPixmap(self._parts.window.grab())

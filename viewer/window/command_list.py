@@ -94,6 +94,7 @@ def window_commands(parts: Parts, acts: WindowActions) -> list[Command]:
                 always=True,
                 separated=True,
             ),
+            Command("what-if", "What if: fixes and their gains", acts.show_fixes, "I"),
             Command("toggle-panels", "Panels", lambda: acts.toggle(w.panels_dock), "F7", always=True),
             Command("next-tab", "Next tab", lambda: w.panels.walk(1), "Ctrl+PgDown"),
             Command("previous-tab", "Previous tab", lambda: w.panels.walk(-1), "Ctrl+PgUp"),

@@ -125,7 +125,7 @@ class MainWindow(QMainWindow):
             self.toolbar.search,
             self.document,
             self.link.show_lane,
-            self.link.middle_of_view,
+            self.link.start_of_view,
             self.panels,
             self.banner.say,
         )
@@ -143,6 +143,8 @@ class MainWindow(QMainWindow):
             timeline=self.timeline,
             start_page=self.start_page,
             diagnosis=self.diagnosis,
+            fixes=self.fixes,
+            side=self.side,
             bookmarks=self.bookmarks,
             panels=self.panels,
             diagnosis_dock=self.diagnosis_dock,
@@ -205,6 +207,7 @@ class MainWindow(QMainWindow):
         self.timeline.ready.connect(self._restore_arrangement)
         self.timeline.rank_followed.connect(self.toolbar.steps.follow)
         self.what_if.plan_changed.connect(self._show_fixes)
+        document.diagnosis_changed.connect(lambda _: self._show_fixes())
         self.what_if.predicted.connect(self._swap_verdict)
         self.verdict.pointed_at.connect(self.timeline.overview.light)
         document.finding_changed.connect(lambda _: self.side.setCurrentWidget(self.diagnosis))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QDockWidget, QMainWindow
+from PySide6.QtWidgets import QDockWidget, QMainWindow, QTabWidget
 
 from parsers.model.late import dataclass
 from viewer.appearance.home_focus import HomeFocus
 from viewer.documents.document import Document
 from viewer.panels.dock import BottomPanels
 from viewer.panels.findings.diagnosis import DiagnosisPanel
+from viewer.panels.fixes.what_if import WhatIfPanel
 from viewer.panels.tabs.bookmarks import BookmarksPanel
 from viewer.start.start_page import StartPage
 from viewer.timeline.view import TimelineView
@@ -34,6 +35,8 @@ class Parts:
     timeline: TimelineView
     start_page: StartPage
     diagnosis: DiagnosisPanel
+    fixes: WhatIfPanel
+    side: QTabWidget  # the two above, beside the timeline
     bookmarks: BookmarksPanel
     panels: BottomPanels
     diagnosis_dock: QDockWidget

@@ -35,14 +35,14 @@ class Searching(QObject):
         field: SearchField,
         document: Document,
         show_lane: Callable[[int], object],
-        now: Callable[[], int],
+        view_start: Callable[[], int],
         panels: BottomPanels,
         tell: Callable[[str, str], object],
     ) -> None:
         super().__init__(field)
         self._field, self._document = field, document
         self._panels, self._tell = panels, tell
-        self._show_lane, self._now = show_lane, now
+        self._show_lane, self._view_start = show_lane, view_start
         self.commands: Commands | None = None
         self.walk: Walk | None = None
         field.asked.connect(self.answer)
@@ -87,12 +87,14 @@ class Searching(QObject):
         note = "Enter to run, arrows to choose, Esc to close"
         if match is not None:
             rows += self._names(match)
-            names = how_many(len(match.names), "name")
-            note = (
-                f"{match.events:,} events of {names}.  F3 and Shift+F3 go from one to the next"
-                if match.names
-                else "No matching events" + (", but some have similar names" if match.similar else "")
-            )
+            if match.names:
+                names = how_many(len(match.names), "name")
+                events = how_many(match.events, "event")
+                note = f"{events} of {names}.  F3 and Shift+F3 go from one to the next"
+            elif match.similar:
+                note = "No matching events, but some have similar names"
+            else:
+                note = "No matching events" if rows or mode is Mode.EVENTS else "Nothing matches"
         elif mode is Mode.EVENTS:
             note = "Type a part of an event's name"
         rows.sort(key=lambda row: -row[0])
@@ -174,14 +176,14 @@ class Searching(QObject):
         return rows
 
     def start_walk(self, names: Sequence[int], title: str) -> None:
-        """Select the first event with one of these names after the middle of the view."""
+        """Select the first event with one of these names that begins in the view, or else the next after it."""
         trace = self._document.trace
         if trace is None:
             return
         events = events_named(trace, names)
         if len(events):
             self.walk = Walk(trace, events, title)
-            self._document.show_event(self.walk.start_at(self._now()))
+            self._document.show_event(self.walk.start_at(self._view_start()))
             self._field.say(self.walk.text)
 
     def move(self, by: int) -> None:

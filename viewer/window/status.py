@@ -6,7 +6,7 @@ from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QProgressBar, QPushButton, QSizePolicy, QStatusBar, QToolButton
 
 from parsers.model import Trace
-from parsers.model.units import duration
+from parsers.model.units import duration, how_many
 from viewer.appearance import theme
 from viewer.appearance.widgets import ElidedLabel, Label, tooltip
 from viewer.documents.document import Document, Stage
@@ -103,12 +103,12 @@ class StatusBar(QStatusBar):
         from rules.analysis.recording.completeness import is_cut
 
         quality = trace.quality
-        count = f"{quality.events_kept:,} events"
+        count = how_many(quality.events_kept, "event")
         if not len(trace.events):
             samples = sum(len(counter.time) for counter in trace.counters)
-            count = f"{len(trace.kernels):,} kernels" if trace.kernels else f"{samples:,} samples"
+            count = how_many(len(trace.kernels), "kernel") if trace.kernels else how_many(samples, "sample")
         if trace.is_of_results:
-            count = f"{quality.events_kept:,} rows"
+            count = how_many(quality.events_kept, "row")
         lost, repaired = quality.quarantined, quality.repaired
         state = f"{lost:,} left out" if lost else f"{repaired:,} repaired" if repaired else "all kept"
         if is_cut(trace):

@@ -144,6 +144,9 @@ class TimelineLink(QObject):
             half = max(min(trace.duration // 20, 1_000_000), 1_000)
             self._timeline.show_interval(when - half, when + half, animate=False)
 
+    def start_of_view(self) -> int:
+        return int(self._timeline.visible_interval[0])
+
     def middle_of_view(self) -> int:
         t0, t1 = self._timeline.visible_interval
         return int(t0 + t1) // 2

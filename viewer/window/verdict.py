@@ -18,6 +18,7 @@ from viewer.appearance import theme
 from viewer.appearance.headline import Headline
 from viewer.appearance.widgets import Label, scrolling, vertical
 from viewer.documents.document import Document, Stage
+from viewer.documents.what_if import AWAITED
 from viewer.panels.charts.budget_bar import BarKey, BudgetBar, Part
 from viewer.timeline.overview import Glow
 
@@ -135,7 +136,7 @@ class VerdictStrip(QWidget):
             if trace.is_of_results:
                 return "Open them together with a recording of the same run to see where its time goes."
             if not len(trace.gpu_operations):
-                return f"{length} of other things. Record the GPU's work, or what the CPU runs, to see more."
+                return f"{length} without what the GPU ran. Record that, or what the CPU runs, to see more."
             plan = self._document.plan
             sound = first_step(plan, diagnosis) if plan is not None and diagnosis is not None else ""
             return sound or f"{length} analysed. Here is what the GPU does with its time."
@@ -151,9 +152,11 @@ class VerdictStrip(QWidget):
             parts.append(f"The recording would take {gain(problem)}.")
         elif problem.kernel is not None and (most := gain(problem)):
             parts.append(f"{most[0].upper()}{most[1:]} if this alone were gone.")
-        elif plan is not None and (step := first_step_in_a_line(plan, diagnosis)):
-            parts.append(step)
-        return " ".join(parts)
+        elif plan is not None:
+            parts.append(first_step_in_a_line(plan, diagnosis))
+        elif len(trace.links.operation):  # its line is kept free, so that nothing moves when it comes
+            parts.append(AWAITED)
+        return " ".join(filter(None, parts))
 
     def _recorder_pill(self, diagnosis: Diagnosis) -> tuple[str, str]:
         """Where the recorder takes much of a step, how much, and what the numbers are therefore of."""

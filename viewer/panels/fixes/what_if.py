@@ -20,7 +20,7 @@ from viewer.appearance.widgets import (
     unbroken,
     vertical,
 )
-from viewer.documents.what_if import WhatIf
+from viewer.documents.what_if import AWAITED, WhatIf
 
 if TYPE_CHECKING:
     from rules.fixes.plan import Promise
@@ -34,11 +34,13 @@ INTRODUCTION = (
 class WhatIfPanel(QWidget):
     """A card for each fix, in the order in which they would be done."""
 
+    lacks = "Gains come from replaying GPU work together with its launches: record both."
+
     def __init__(self, model: WhatIf) -> None:
         super().__init__()
         self._model = model
         self.cards: list[FixCard] = []
-        self._filled = False
+        self._filled = True  # with the fixes of a plan
         self.setAccessibleName("What if")
         self._scroll = scrolling()
         self.together = Label("", wrap=True, weight=QFont.Weight.DemiBold)
@@ -52,6 +54,7 @@ class WhatIfPanel(QWidget):
         self.try_button.setToolTip("Makes each change in your running program and measures the gain")
         self.try_button.clicked.connect(lambda: model.try_wanted.emit(()))
         fill(vertical(self, NO_MARGINS), (self._scroll, 1))
+        self._fill()
         model.plan_changed.connect(self._fill)
         model.ticks_changed.connect(self._say)
         model.predicted.connect(lambda _: self._say())
@@ -59,9 +62,12 @@ class WhatIfPanel(QWidget):
         model.document.recorder_changed.connect(lambda _: self._tell_shares())
 
     def has_data(self) -> bool:
-        """Whether there is anything to tick, or a reason why there is not."""
-        plan = self._model.plan
-        return plan is not None and plan.replay.program is not None
+        """Whether there is anything to tick, or a reason why there is not, or it is still being worked out."""
+        plan, document = self._model.plan, self._model.document
+        if plan is not None:
+            return plan.replay.program is not None
+        links = document.trace.links.operation if document.trace is not None else ()
+        return document.diagnosis is not None and len(links) > 0
 
     def _fill(self) -> None:
         document, plan = self._model.document, self._model.plan
@@ -107,6 +113,8 @@ class WhatIfPanel(QWidget):
                 Label("How reliable is this?", weight=QFont.Weight.DemiBold, pixels=12),
                 Label(about_replay(plan), "secondary", pixels=12, wrap=True),
             )
+        else:
+            column.addWidget(Label(AWAITED, "secondary", pixels=12, wrap=True))
         column.addStretch(1)
         self._scroll.setWidget(body)
         self._say()
@@ -179,6 +187,13 @@ class WhatIfPanel(QWidget):
         if wanted is not None:
             text += f" Next: {wanted.proposal.title}, alone {worded_shortly(wanted)}."
         return f"After {ticked}, the limit is {label}", text
+
+    def enter(self) -> None:
+        """Put the keyboard on the first fix that is not ticked."""
+        if self.cards:
+            free = next((card for card in self.cards if not card.box.isChecked()), self.cards[0])
+            free.setFocus(Qt.FocusReason.TabFocusReason)
+            self._scroll.ensureWidgetVisible(free)
 
     def _pass(self, by: int) -> None:
         focused = next((index for index, card in enumerate(self.cards) if card.hasFocus()), 0)
