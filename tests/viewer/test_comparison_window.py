@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QGuiApplication
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
 import resources
@@ -28,6 +28,7 @@ from viewer.comparison.details import ROOM_FOR_THREE, DotAxis
 from viewer.comparison.finding_list import FindingRow
 from viewer.comparison.twins import Alignment
 from viewer.comparison.window import ComparisonWindow, compare_with
+from viewer.dialogs.page_dialog import ShortcutSheet
 from viewer.documents.document import Stage
 from viewer.reports.comparison_report import finding_sides
 from viewer.timeline.geometry.scale import Scale
@@ -290,22 +291,36 @@ def test_the_first_recording_can_be_looked_at_while_the_second_is_read_and_both_
     close(window)
 
 
-def test_keys_and_menu_close_it_and_the_title_names_both(qtbot: QtBot, qapp: QApplication) -> None:
-    for key, modifier in (
-        (Qt.Key.Key_W, Qt.KeyboardModifier.ControlModifier),
-        (Qt.Key.Key_Escape, Qt.KeyboardModifier.NoModifier),
-    ):
-        window = opened(BEFORE)
-        qtbot.waitUntil(window.isActiveWindow)
-        assert window.windowTitle() == f"{BEFORE.name} - Comparison"
-        window.twins.views[0].setFocus()
-        window.twins.views[0].state.select_event(0)
-        qtbot.keyClick(window.twins.views[0], key, modifier)
-        if key is Qt.Key.Key_Escape:
-            assert window.isVisible(), "the first Esc takes the selection away"
-            qtbot.keyClick(window.twins.views[0], key)
-        qtbot.waitUntil(lambda window=window: not window.isVisible())
-        close(window)
+def test_a_key_closes_it_escape_does_not_and_the_title_names_both(qtbot: QtBot, qapp: QApplication) -> None:
+    window = opened(BEFORE)
+    qtbot.waitUntil(window.isActiveWindow)
+    assert window.windowTitle() == f"{BEFORE.name} - Comparison"
+    view = window.twins.views[0]
+    view.setFocus()
+    view.state.select_event(0)
+    for _ in range(3):
+        qtbot.keyClick(view, Qt.Key.Key_Escape)
+    assert view.state.selected == -1
+    assert window.isVisible(), "what took long to compare is not lost to a key pressed once too often"
+    qtbot.keyClick(view, Qt.Key.Key_W, Qt.KeyboardModifier.ControlModifier)
+    qtbot.waitUntil(lambda: not window.isVisible())
+    close(window)
+
+
+def test_its_keys_are_told_by_the_question_mark(window: ComparisonWindow, qtbot: QtBot) -> None:
+    qtbot.keyClick(window.twins.views[0], "?")
+    qtbot.waitUntil(lambda: window.findChild(ShortcutSheet) is not None)
+    sheet = window.findChild(ShortcutSheet)
+    told = [label.text() for label in sheet.findChildren(QLabel)]
+    assert "Swap before and after" in told
+    assert "Link both timelines" in told
+    assert "on a fix: tick it; to the next, previous" not in told, "there are no fixes in this window"
+    sheet.close()
+
+
+def test_no_letter_of_a_button_is_cut(window: ComparisonWindow, qtbot: QtBot) -> None:
+    for button in (window.buttons.export, window.buttons.copy, window.buttons.swap):
+        assert button.height() >= button.sizeHint().height()
 
 
 def test_the_title_tells_recordings_of_one_name_apart() -> None:

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
     QButtonGroup,
     QComboBox,
     QFileDialog,
+    QMenu,
     QMenuBar,
     QPushButton,
     QSizePolicy,
@@ -173,6 +174,20 @@ def menu_bar(window: QWidget, menus: Mapping[str, Sequence[Entry]]) -> QMenuBar:
     return bar
 
 
+def keys_of(menus: Sequence[QMenu]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Each menu with the keys, as the platform writes them, and the text of its entries that have some."""
+    native = QKeySequence.SequenceFormat.NativeText
+    told = {
+        menu.title().removeprefix("&"): [
+            (each.shortcut().toString(native), each.text().rstrip(" ."))
+            for each in menu.actions()
+            if not each.shortcut().isEmpty()
+        ]
+        for menu in menus
+    }
+    return [(title, rows) for title, rows in told.items() if rows]
+
+
 def title_of(before: Trace, after: Trace | None) -> str:
     """Both recordings by name; equal names are told apart by when they were made, else by their folders."""
     if after is None:
@@ -216,6 +231,7 @@ class PageButtons(QWidget):
         self.export.clicked.connect(self._export)
         self.copy.clicked.connect(self._copy)
         for button in (self.export, self.copy, self.swap):
+            button.setProperty("chip", True)  # low enough for a line of tabs
             button.setEnabled(False)
             row.addWidget(button)
 

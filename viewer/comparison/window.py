@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QKeySequence, QMouseEvent, QShortcut
-from PySide6.QtWidgets import QMenuBar, QSplitter, QWidget
+from PySide6.QtWidgets import QMenu, QMenuBar, QSplitter, QWidget
 
 from parsers.model import SYSTEM_ERRORS, Progress, Trace, TraceError, refused_by_system
 from parsers.model.names.kernels import kernel_name
@@ -28,7 +28,7 @@ from viewer.appearance.widgets import (
 )
 from viewer.comparison.bridge_chart import BridgePanel
 from viewer.comparison.comparing import Compared, compared, rank_pairs
-from viewer.comparison.controls import ControlBar, PageButtons, menu_bar, title_of
+from viewer.comparison.controls import ControlBar, PageButtons, keys_of, menu_bar, title_of
 from viewer.comparison.details import Details
 from viewer.comparison.tables import about, step_names
 from viewer.comparison.twins import TwinTimelines
@@ -144,6 +144,7 @@ class ComparisonWindow(QWidget):
                     ("All lanes", "", bar.lanes),
                     ("Swap before and after", "X", buttons.swap),
                 ),
+                "Help": (("Keyboard and mouse", "?", self.show_keys),),
             },
         )
 
@@ -370,13 +371,19 @@ class ComparisonWindow(QWidget):
         self.foot.setText(f"marked: {said[0]} before, {said[1]} after (Esc clears the marks)")
 
     def leave(self) -> None:
-        """Back to the timelines, then without marks, then close."""
+        """Back to the timelines, then without marks; never away, as Escape is pressed once too often."""
         if self.home.is_elsewhere:
             self.home.go()
-        elif self.twins.is_marked:
-            self.twins.clear()
         else:
-            self.close()
+            self.twins.clear()
+
+    def show_keys(self) -> None:
+        """The sheet of keys, those of this window first."""
+        from viewer.dialogs.page_dialog import ShortcutSheet
+
+        sheet = ShortcutSheet(keys_of(self.findChildren(QMenu)), self, panels=False)
+        sheet.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        sheet.open()
 
     def _on_event(self, side: int, event: int) -> None:
         trace = self.traces[side]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QFont
+from PySide6.QtGui import QFont, QGuiApplication
 from PySide6.QtWidgets import QDialog, QGridLayout, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
 from parsers.model import Effect, Trace
@@ -76,6 +76,7 @@ class QualityDialog(PageDialog):
         super().__init__("What was read", "What was read and what was left out", (620, 420), body, parent)
 
 
+WIDE = 1400  # px of a screen: three columns of keys have room
 TIMELINE_KEYS = (
     ("W  S", "zoom in, out at the cursor"),
     ("A  D", "move left, right"),
@@ -108,25 +109,30 @@ Keys = tuple[str, Sequence[tuple[str, str]]]  # a heading, and (keys, what they 
 
 
 class ShortcutSheet(PageDialog):
-    """All keys at a glance; ``commands`` are the menus with the (keys, text) of their commands."""
+    """All keys at a glance; ``commands`` are the menus with the (keys, text) of their commands.
 
-    def __init__(self, commands: Sequence[Keys], parent: QWidget | None = None) -> None:
+    Where there are no ``panels``, their keys are left out.
+    """
+
+    def __init__(
+        self, commands: Sequence[Keys], parent: QWidget | None = None, *, panels: bool = True
+    ) -> None:
         habit = WHEELS[Preferences().wheel]
         wheel = ("Wheel", f"{habit[0].lower()}{habit[1:]}; other habits: preferences")
-        groups = [("Timeline", (wheel, *TIMELINE_KEYS)), ("Panels", PANEL_KEYS), *commands]
-        groups[1:] = sorted(groups[1:], key=lambda group: -len(group[1]))  # so that both halves get as long
+        groups = [("Timeline", (wheel, *TIMELINE_KEYS)), *commands]
+        groups += [("Panels", PANEL_KEYS)] if panels else []
+        groups[1:] = sorted(groups[1:], key=lambda group: -len(group[1]))  # so that all columns get as long
         body = QWidget()
-        columns = horizontal(body, (24, 18, 24, 18), 36)
-        halves = [QVBoxLayout(), QVBoxLayout()]
-        for half_column in halves:
-            half_column.setSpacing(4)
-        filled = [0, 0]
+        side_by_side = horizontal(body, (24, 18, 24, 18), 36)
+        is_wide = QGuiApplication.primaryScreen().availableGeometry().width() >= WIDE
+        columns = [QVBoxLayout() for _ in range(3 if is_wide else 2)]
+        filled = [0] * len(columns)
         for title, rows in groups:
-            half = 0 if filled[0] <= filled[1] else 1
-            filled[half] += len(rows) + 2
+            shortest = filled.index(min(filled))
+            filled[shortest] += len(rows) + 2
             heading = Label(title, pixels=14, weight=QFont.Weight.DemiBold)
             heading.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
-            halves[half].addWidget(heading)
+            columns[shortest].addWidget(heading)
             grid = QGridLayout()
             grid.setHorizontalSpacing(18)
             grid.setVerticalSpacing(3)
@@ -135,12 +141,14 @@ class ShortcutSheet(PageDialog):
                 grid.addWidget(Label(key_names(text), "secondary", wrap=True), number, 1)
             grid.setColumnStretch(1, 1)
             grid.setColumnMinimumWidth(0, 96)
-            halves[half].addLayout(grid)
-            halves[half].addSpacing(14)
-        for column in halves:
+            columns[shortest].addLayout(grid)
+            columns[shortest].addSpacing(14)
+        for column in columns:
+            column.setSpacing(4)
             column.addStretch(1)
-            columns.addLayout(column, 1)
-        super().__init__("Keyboard and mouse", "Keys and what they do", (1000, 800), body, parent)
+            side_by_side.addLayout(column, 1)
+        size = (1320, 720) if is_wide else (1000, 800)
+        super().__init__("Keyboard and mouse", "Keys and what they do", size, body, parent)
 
 
 class AboutDialog(QDialog):

@@ -136,7 +136,7 @@ class VerdictStrip(QWidget):
             if trace.is_of_results:
                 return "Open them together with a recording of the same run to see where its time goes."
             if not len(trace.gpu_operations):
-                return f"{length} without what the GPU ran. Record that, or what the CPU runs, to see more."
+                return f"{length} without GPU work. Record it, or what the CPU runs, to see more."
             plan = self._document.plan
             sound = first_step(plan, diagnosis) if plan is not None and diagnosis is not None else ""
             return sound or f"{length} analysed. Here is what the GPU does with its time."

@@ -58,7 +58,7 @@ class Curve:
         """ "GPU 0 allocated memory: peak 3.27 GB (2.2 % of 150 GB)"."""
         counter = self.counter
         name = counter.name if counter.rank is None else f"rank {counter.rank} {counter.name}"
-        if len(trace.devices) == 1:  # there is nothing to tell it from
+        if len(trace.devices) <= 1:  # there is nothing to tell it from
             name = capital(name.removeprefix("GPU 0 "))
         device = None if counter.name.endswith(ON_THE_HOST) else counter.device
         whole = trace.devices[device].memory_bytes if device is not None else None
