@@ -102,6 +102,7 @@ def test_the_first_thing_asked_for_is_the_script(make_dialog: MakeDialog) -> Non
     dialog = make_dialog(None)
     assert dialog.problem.text() == "Pick the script or module to record."
     assert not dialog.record.isEnabled()
+    assert not dialog.command.isVisibleTo(dialog), "a box without a command takes no room"
 
 
 def test_the_command_shown_is_the_command_that_runs(
@@ -110,6 +111,7 @@ def test_the_command_shown_is_the_command_that_runs(
     request = script_request("inference.py", tmp_path / "my out", "two words", "it's")
     dialog = make_dialog(request)
     qtbot.waitUntil(lambda: dialog.command.toPlainText() != "")
+    assert dialog.command.isVisibleTo(dialog)
     words = shlex.split(dialog.command.toPlainText())
     assert words[:2] == ["cd", str(Path(request.target.program).parent)]
     assert words[words.index("--out") + 1] == str(tmp_path / "my out")

@@ -14,6 +14,9 @@ from viewer.documents.document import Document, Stage
 SHOW_PROGRESS_AFTER_MS = 150
 
 
+LONG_NS = 10_000_000_000  # from here on the ruler counts in seconds, too
+
+
 class StatusBar(QStatusBar):
     """Follows a document; ``quality_wanted`` when the user clicks the badge of kept and lost events."""
 
@@ -122,7 +125,9 @@ class StatusBar(QStatusBar):
 
     def set_cursor(self, when: int | None) -> None:
         """The time under the mouse, ns."""
-        self._cursor = "" if when is None else f"cursor {when / 1e6:,.3f} ms"
+        long = when is not None and abs(when) >= LONG_NS
+        told = "" if when is None else f"{when / 1e9:,.6f} s" if long else f"{when / 1e6:,.3f} ms"
+        self._cursor = told and f"cursor {told}"
         self._say()
 
     def set_selection(self, length: int | None) -> None:

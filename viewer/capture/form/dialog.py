@@ -88,7 +88,7 @@ class CaptureDialog(QDialog):
         self.command.setReadOnly(True)
         self.command.setAccessibleName("Command")
         self.command.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
-        self.command.setFixedHeight(84)
+        self.command.setFixedHeight(68)
         self.tabs = QTabWidget()
         self.record = push_button("Record", self.start)
         self.try_button = push_button("Try it", self.try_it)
@@ -245,6 +245,7 @@ class CaptureDialog(QDialog):
             )
             self.command.clear()
             self.warnings.clear()
+        self.command.setVisible(bool(self.command.toPlainText()))  # empty it takes the room of the fields
         self._follow_kind()
         self.problem.setText(missing)
         self.warnings.setVisible(bool(self.warnings.text()))

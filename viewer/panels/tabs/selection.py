@@ -16,7 +16,7 @@ from parsers.model.arrays import median_of
 from parsers.model.units import duration
 from parsers.storage.cache import changed_files
 from viewer.appearance.naming import python_name
-from viewer.appearance.widgets import ElidedLabel, Label, fill, vertical
+from viewer.appearance.widgets import ElidedLabel, Label, fill, unbroken, vertical
 from viewer.documents.document import Document
 from viewer.panels.charts.histogram import Histogram
 from viewer.panels.panel import Panel, tab
@@ -233,8 +233,10 @@ class SelectionPanel(Panel):
         place = int(np.searchsorted(trace.events.start[alike], trace.events.start[event])) + 1
         self._alike.setText(f"number {place:,} of {len(alike):,}")
         self._alike_text.setText(
-            f"with this name: total {duration(int(lengths.sum()))}, median {duration(float(median_of(lengths)))}, "
-            f"longest {duration(int(lengths.max()))}"
+            unbroken(
+                f"with this name: total {duration(int(lengths.sum()))}, "
+                f"median {duration(float(median_of(lengths)))}, longest {duration(int(lengths.max()))}"
+            )
         )
         self.histogram.show_durations(alike, lengths, event)
 
