@@ -105,7 +105,7 @@ class WindowActions(QObject):
 
     def open_address(self) -> None:
         dialog = OpenAddress(self._parts.window)
-        dialog.open_wanted.connect(self.open_wanted)
+        dialog.open_wanted.connect(self.open_wanted.emit)
         self._show(dialog)
 
     def _folder(self) -> str:

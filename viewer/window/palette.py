@@ -40,6 +40,7 @@ Index = QModelIndex | QPersistentModelIndex
 
 ROW_HEIGHT = 30
 MAX_ROWS = 12
+WALKED = ("event", "events", "similar")  # kinds of hits that lead from one event to the next
 BESIDE_TEXT = 6  # px that Qt leaves free beside the text of a field, and a margin of our own
 
 
@@ -96,7 +97,7 @@ class _Row(QStyledItemDelegate):
 class ResultsPopup(QFrame):
     """The list below the search field; a child of the window, so that it works on every platform."""
 
-    chosen = Signal()
+    chosen = Signal(str)  # the kind of the hit
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -149,7 +150,7 @@ class ResultsPopup(QFrame):
             return False
         hit = self.hits[row]
         self.hide()
-        self.chosen.emit()
+        self.chosen.emit(hit.kind)
         hit.run()
         return True
 
@@ -165,7 +166,9 @@ class SearchField(QLineEdit):
         super().__init__()
         self.mode = Mode.ALL
         self.popup = ResultsPopup(window)
-        self.popup.chosen.connect(self.left)
+        self.popup.chosen.connect(self._on_chosen)
+        self._answered = True  # whether the hits that are shown are those of the text
+        self._awaited = False  # whether Enter was pressed before they came
         self.setAccessibleName("Search")
         self.setClearButtonEnabled(False)
         self.setMinimumHeight(30)
@@ -190,8 +193,17 @@ class SearchField(QLineEdit):
         self.say("")
         window.installEventFilter(self)
 
+    def _on_chosen(self, kind: str) -> None:
+        """What was typed stays only where F3 goes on with it."""
+        if kind not in WALKED:
+            self.clear()
+            self.say("")
+            self.set_mode(Mode.ALL)
+        self.left.emit()
+
     def _on_edited(self, _: str) -> None:
         self.say("")
+        self._answered = self._awaited = False
         self._pause.start()
 
     def set_mode(self, mode: Mode) -> None:
@@ -214,9 +226,13 @@ class SearchField(QLineEdit):
     def show_hits(self, hits: list[Hit], note: str) -> None:
         """Show results below the field, unless the user has left it."""
         self.popup.show_hits(hits, note)
+        self._answered = not self._pause.isActive()
         if self.hasFocus() or self.popup.isVisible():
             top_left = self.mapTo(self.popup.window_below, QPoint(0, 0))
             self.popup.place(QRect(top_left, self.size()))
+            if self._awaited and self._answered:
+                self.popup.run()
+        self._awaited = self._awaited and not self._answered
 
     def ask_again(self) -> None:
         """After what is searched has changed, while results are shown."""
@@ -225,6 +241,7 @@ class SearchField(QLineEdit):
 
     def _ask(self) -> None:
         self._pause.stop()
+        self._answered = False
         self.asked.emit(self.text(), self.mode, self.mode is Mode.EVENTS and self.regex.isChecked())
 
     def _arrange(self) -> None:
@@ -270,7 +287,9 @@ class SearchField(QLineEdit):
         elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             if self._pause.isActive():
                 self._ask()
-            if self.popup.isVisible():
+            if not self._answered:
+                self._awaited = True  # the hits of a text typed before are not what is meant
+            elif self.popup.isVisible():
                 self.popup.run()
             else:
                 self.walk_wanted.emit(-1 if event.modifiers() & Qt.KeyboardModifier.ShiftModifier else 1)
@@ -280,6 +299,7 @@ class SearchField(QLineEdit):
             super().keyPressEvent(event)
 
     def _leave(self) -> None:
+        self._answered, self._awaited = True, False
         self.popup.hide()
         self.clear()
         self.say("")
