@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import (
@@ -18,6 +20,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from parsers.model import Counter
 from parsers.model.arrays import I64, U32
 from parsers.model.late import dataclass
 from parsers.model.units import duration, how_many
@@ -335,7 +338,7 @@ def _tinted(picture: QImage, color: QColor, share: float) -> QImage:
 
 
 def _density(scene: Scene, scale: Scale, height: int, ratio: float) -> QImage:
-    """Busy density of every device, one above the other; of the CPU lanes where there is no GPU."""
+    """Busy density of every device, one above the other; of the CPU lanes where there is no GPU; else a counter."""
     colors = theme.current()
     pixels = np.full((height, int(scale.width)), rgb(colors.strip), np.uint32)
     rows: list[Row] = list(scene.index.busy.values())[:MAX_DEVICES]
@@ -351,6 +354,8 @@ def _density(scene: Scene, scale: Scale, height: int, ratio: float) -> QImage:
     if not scene.index.busy and scene.stacks:
         _paint_memory(pixels, list(scene.stacks.values())[:MAX_STACKS], scale, round(ratio))
         rows = []
+    elif not rows and (counter := _telling(scene.trace.counters)) is not None:
+        _paint_counter(pixels, counter, scale, colors)
     view = grid(scale)
     each = (height - 2 * margin) / max(len(rows), 1)
     for number, row in enumerate(rows):
@@ -368,6 +373,25 @@ def _density(scene: Scene, scale: Scale, height: int, ratio: float) -> QImage:
     return QImage(
         pixels.data, pixels.shape[1], height, 4 * pixels.shape[1], QImage.Format.Format_RGB32
     ).copy()
+
+
+def _telling(counters: Sequence[Counter]) -> Counter | None:
+    """How busy something is, if that was sampled, else the first thing that ever was more than nothing."""
+    sampled = [each for each in counters if len(each.time) and np.nanmax(each.value, initial=0.0) > 0]
+    return next((each for each in sampled if "utilization" in each.name), next(iter(sampled), None))
+
+
+def _paint_counter(pixels: U32, counter: Counter, scale: Scale, colors: theme.Theme) -> None:
+    """The most that a sampled quantity was in each column, below its highest value."""
+    height, width = pixels.shape
+    edges = scale.t0 + np.arange(width + 1) * scale.ns_per_pixel
+    holds = np.searchsorted(counter.time, edges, side="right") - 1
+    first, last = np.maximum(holds[:-1], 0), np.maximum(holds[1:], 0)
+    value = np.append(np.nan_to_num(counter.value), 0.0)
+    most = np.maximum.reduceat(value, np.column_stack((first, last + 1)).ravel())[::2]
+    top = height - np.rint((height - 4) * most / value.max()).astype(np.int64)
+    inside = (holds[1:] >= 0) & (edges[:-1] <= counter.time[-1])
+    pixels[(np.arange(height)[:, None] >= top) & inside] = rgb(colors.grey)
 
 
 def _paint_memory(pixels: U32, stacks: list[MemoryStack], scale: Scale, line: int) -> None:

@@ -15,7 +15,7 @@ from PySide6.QtGui import (
     QPolygonF,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
+from PySide6.QtWidgets import QMenu, QSizePolicy, QToolTip, QWidget
 
 from parsers.model.units import duration
 from viewer.appearance import theme
@@ -51,7 +51,7 @@ class Ruler(QWidget):
         self.setMouseTracking(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName("Time ruler and steps")
-        state.view_changed.connect(self.update)
+        state.view_changed.connect(self._on_view)
         state.overlay_changed.connect(self.update)
         state.content_changed.connect(self._on_content)
 
@@ -60,6 +60,12 @@ class Ruler(QWidget):
 
     def minimumSizeHint(self) -> QSize:
         return QSize(100, self.sizeHint().height())
+
+    def _on_view(self) -> None:
+        if self.toolTip():  # it tells of what is not under the mouse any more
+            self.setToolTip("")
+            QToolTip.hideText()
+        self.update()
 
     def _on_content(self) -> None:
         self.updateGeometry()

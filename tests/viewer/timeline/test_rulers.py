@@ -8,11 +8,12 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from parsers.model import Device, EventKind, Lane, LaneKind
+from parsers.model import Counter, Device, EventKind, Lane, LaneKind
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass
 from rules.analysis.analysis import Analysis
 from tests.viewer.timeline.mouse import LEFT, MS, NONE, drag, span, wheel, x_of
+from viewer.appearance import theme
 from viewer.timeline.names_column import NAMES_WIDTH
 from viewer.timeline.ruler import RULER_HEIGHT
 from viewer.timeline.view import TimelineView
@@ -169,3 +170,35 @@ def test_steps_that_are_a_sliver_of_a_long_run_fill_the_overview(qtbot: QtBot) -
     t0, t1 = timeline.overview.shown
     assert 19_900 * MS < t0 < 20_000 * MS
     assert 20_120 * MS < t1 < 20_200 * MS
+
+
+def test_the_overview_of_a_log_shows_how_busy_something_was(qtbot: QtBot) -> None:
+    builder = TraceBuilder()
+    device = builder.device(Device(0, "GPU"))
+    time = np.arange(10, dtype=np.int64) * 100 * MS
+    power, busy = np.full(10, 300.0), np.where(np.arange(10) == 4, 100.0, 0.0)
+    builder.counters.append(Counter("GPU 0 power", "W", time, power, device=device))
+    builder.counters.append(Counter("GPU 0 GPU utilization", "%", time, busy, device=device))
+    timeline = TimelineView()
+    qtbot.addWidget(timeline)
+    timeline.resize(1000, 400)
+    timeline.show()
+    timeline.set_trace(builder.build())
+    picture = timeline.overview.grab().toImage()
+    lanes = 1000 - NAMES_WIDTH
+    high, low = (
+        picture.pixelColor(NAMES_WIDTH + round(lanes * share), timeline.overview.height() // 2)
+        for share in (0.5, 0.8)
+    )
+    assert high == theme.current().grey
+    assert low != theme.current().grey
+
+
+def test_what_is_said_of_a_step_goes_when_another_comes_under_the_mouse(view: TimelineView) -> None:
+    place = QPoint(x_of(view, 13), RULER_HEIGHT + 8)
+    QTest.mouseMove(view.ruler, place)
+    assert "click to fit" in view.ruler.toolTip()
+    QTest.keyClick(view, "d")
+    assert view.ruler.toolTip() == ""
+    QTest.mouseMove(view.ruler, place + QPoint(1, 0))
+    assert "click to fit" in view.ruler.toolTip()
