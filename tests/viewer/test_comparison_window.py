@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QGuiApplication
-from PySide6.QtWidgets import QApplication, QLabel
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 import resources
@@ -28,7 +28,6 @@ from viewer.comparison.details import ROOM_FOR_THREE, DotAxis
 from viewer.comparison.finding_list import FindingRow
 from viewer.comparison.twins import Alignment
 from viewer.comparison.window import ComparisonWindow, compare_with
-from viewer.dialogs.page_dialog import ShortcutSheet
 from viewer.documents.document import Stage
 from viewer.reports.comparison_report import finding_sides
 from viewer.timeline.geometry.scale import Scale
@@ -305,22 +304,6 @@ def test_a_key_closes_it_escape_does_not_and_the_title_names_both(qtbot: QtBot, 
     qtbot.keyClick(view, Qt.Key.Key_W, Qt.KeyboardModifier.ControlModifier)
     qtbot.waitUntil(lambda: not window.isVisible())
     close(window)
-
-
-def test_its_keys_are_told_by_the_question_mark(window: ComparisonWindow, qtbot: QtBot) -> None:
-    qtbot.keyClick(window.twins.views[0], "?")
-    qtbot.waitUntil(lambda: window.findChild(ShortcutSheet) is not None)
-    sheet = window.findChild(ShortcutSheet)
-    told = [label.text() for label in sheet.findChildren(QLabel)]
-    assert "Swap before and after" in told
-    assert "Link both timelines" in told
-    assert "on a fix: tick it; to the next, previous" not in told, "there are no fixes in this window"
-    sheet.close()
-
-
-def test_no_letter_of_a_button_is_cut(window: ComparisonWindow, qtbot: QtBot) -> None:
-    for button in (window.buttons.export, window.buttons.copy, window.buttons.swap):
-        assert button.height() >= button.sizeHint().height()
 
 
 def test_the_title_tells_recordings_of_one_name_apart() -> None:

@@ -58,6 +58,7 @@ def compare_with(document: Document, paths: Sequence[Path], parent: QWidget) -> 
         return None
     window = ComparisonWindow(document.trace, document.thresholds, parent)
     window.failed.connect(document.failed)
+    window.keys_wanted.connect(document.keys_wanted)
     if document.analysis is not None:
         window.twins.views[0].set_analysis(document.analysis)
     if document.selected_event >= 0:
@@ -72,6 +73,7 @@ class ComparisonWindow(QWidget):
 
     failed = Signal(str, str)
     shown = Signal()  # the result is there
+    keys_wanted = Signal(object, object)  # its menus with their keys, and itself
 
     def __init__(self, before: Trace, thresholds: Thresholds, parent: QWidget | None = None) -> None:
         super().__init__(parent, Qt.WindowType.Window)
@@ -144,7 +146,7 @@ class ComparisonWindow(QWidget):
                     ("All lanes", "", bar.lanes),
                     ("Swap before and after", "X", buttons.swap),
                 ),
-                "Help": (("Keyboard and mouse", "?", self.show_keys),),
+                "Help": (("Keyboard and mouse", "?", self._ask_for_keys),),
             },
         )
 
@@ -377,13 +379,8 @@ class ComparisonWindow(QWidget):
         else:
             self.twins.clear()
 
-    def show_keys(self) -> None:
-        """The sheet of keys, those of this window first."""
-        from viewer.dialogs.page_dialog import ShortcutSheet
-
-        sheet = ShortcutSheet(keys_of(self.findChildren(QMenu)), self, panels=False)
-        sheet.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        sheet.open()
+    def _ask_for_keys(self) -> None:
+        self.keys_wanted.emit(keys_of(self.findChildren(QMenu)), self)
 
     def _on_event(self, side: int, event: int) -> None:
         trace = self.traces[side]

@@ -73,6 +73,7 @@ class Document(QObject):
     request_chosen = Signal(int)  # on the timeline
     recording_wanted = Signal(object)  # CaptureRequest: the recorder is to open with it
     question_wanted = Signal(object)  # Question: to be asked in SQL
+    keys_wanted = Signal(object, object)  # of a window beside it: menus with their keys, and the window
     ticket_wanted = Signal(object)  # Finding: to be written down for others
     line_wanted = Signal(object)  # SourceLine: to be opened in an editor
     evidence_wanted = Signal(object, int)  # list of Evidence, which of them to fly to

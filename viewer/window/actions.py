@@ -25,7 +25,10 @@ from viewer.window.palette import Mode
 from viewer.window.recording import WindowRecording
 
 if TYPE_CHECKING:
+    from PySide6.QtWidgets import QWidget
+
     from rules import Finding
+    from viewer.dialogs.page_dialog import Keys
     from viewer.query.questions import Question
     from viewer.window.parts import Parts
 
@@ -45,6 +48,7 @@ class WindowActions(QObject):
         self._commands: Commands | None = None
         self.recording = WindowRecording(parts)
         self.recording.open_wanted.connect(self.open_wanted)
+        parts.document.keys_wanted.connect(self.show_keys)
 
     def fill_menus(self, commands: Commands) -> None:
         """Add what is no plain command: recent files, samples, themes, colours."""
@@ -412,10 +416,14 @@ class WindowActions(QObject):
         self.fill_recent()
 
     def show_shortcuts(self) -> None:
+        if self._commands is not None:
+            self.show_keys(self._commands.with_keys(), self._parts.window, panels=True)
+
+    def show_keys(self, menus: Sequence[Keys], of: QWidget, *, panels: bool = False) -> None:
+        """The keys of this window, or of one beside it without panels."""
         from viewer.dialogs.page_dialog import ShortcutSheet
 
-        if self._commands is not None:
-            self._show(ShortcutSheet(self._commands.with_keys(), self._parts.window))
+        self._show(ShortcutSheet(menus, of, panels=panels))
 
     def show_quality(self) -> None:
         from viewer.dialogs.page_dialog import QualityDialog
