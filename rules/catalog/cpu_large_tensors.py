@@ -12,14 +12,15 @@ from parsers.model.arrays import distinct_values
 from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
-from rules.analysis.arithmetic.intervals import Intervals, clip, length, measure, union
+from rules.analysis.arithmetic.intervals import Intervals, clip, contains, length, measure, union
 from rules.analysis.cpu.cpu_time import CpuTime
-from rules.findings.base import Category, Finding, rule
+from rules.findings.base import Category, Finding, Need, rule
 from rules.kernels.pair_distances import (
     BETWEEN,
     LEFT,
     MIN_DIMENSIONS,
     MIN_RATIO,
+    one_hot_by_names,
     one_hot_products,
     pair_distances,
 )
@@ -39,12 +40,14 @@ from rules.losses.cpu_work import (
 from rules.remedies.costly_forms import BUILT_ONCE, DISTANCES_BY_PRODUCT, ROWS_BY_INDEX
 from rules.remedies.gradients import SPARSE_GRADIENTS
 from rules.terms import MAJORITY, Culprit, CulpritKind
-from rules.wording.words import listed
+from rules.wording.words import for_pytorch, listed
 
+_WITH_SHAPES = frozenset({Need.CPU_EVENTS, Need.SHAPES})
 # of a table's rows are looked up in a step: sparse gradients of many rows cost more than dense ones
 MAX_USED = 0.1
 LOOKED_UP = "aten::embedding"
 DENSE = "aten::embedding_dense_backward"
+_FILLS = frozenset(("aten::zeros", "aten::zero_", "aten::fill_"))
 _PRODUCTS = frozenset({"aten::mm", "aten::addmm", "aten::matmul", "aten::linear"})
 _ON_ALL = regex(
     r"aten::(_foreach_\w+|_fused_\w+|\w+_|zeros_like|clone|sqrt|square|mul|add|div|lerp|norm|linalg_vector_norm)$"
@@ -65,7 +68,7 @@ def dense_tables(time: CpuTime) -> DenseTables | None:
     trace = time.trace
     events = time.activity.of_kind(EventKind.CPU_OP)
     dense = events[named(trace, events, DENSE.__eq__)]
-    if not len(dense):
+    if not len(dense) or Attribute.INPUT_DIMS not in trace.attributes:
         return None
     looked_up = events[named(trace, events, LOOKED_UP.__eq__)]
     used: dict[Shape, int] = {}
@@ -103,6 +106,16 @@ def dense_tables(time: CpuTime) -> DenseTables | None:
     return DenseTables(sum(table[0] for table in tables), sum(tables.values()), spans)
 
 
+def filled_tables(time: CpuTime) -> Intervals:
+    """When gradients of tables are filled with zeros, if that takes most of the time that they are made in."""
+    trace, table = time.trace, time.trace.events
+    events = time.activity.of_kind(EventKind.CPU_OP)
+    dense = union(*table.spans(events[named(trace, events, DENSE.__eq__)]))
+    fills = events[named(trace, events, _FILLS.__contains__)]
+    filled = clip(union(*table.spans(fills[contains(dense, table.start[fills])])), *time.window)
+    return filled if length(filled) >= MAJORITY * length(clip(dense, *time.window)) else clip(filled, 0, 0)
+
+
 def _is_of(shapes: list[Shape], tables: dict[Shape, int]) -> bool:
     """Whether most of the elements that an operator is handed are of tables."""
     every = sum(map(math.prod, shapes))
@@ -126,7 +139,7 @@ How it decides
     One-hot vectors are made, and as many vectors are multiplied by a matrix at most {BETWEEN} operators later. What
     the gradients of these products take counts, too, where sequence numbers were recorded; {percent(LEFT)} of it all
     remains. Below {percent(MIN_SHARE)} of the step nothing is reported, nor if fewer than {MIN_STEPS} steps were found.
-    Shapes must be recorded.
+    Without shapes, the vectors must be converted and go straight into aten::matmul.
 
 What to try
     Index the matrix: weight[ids], F.embedding(ids, weight) or nn.Embedding.
@@ -136,7 +149,8 @@ When it is wrong
 """
 
     def of_steps(self, time: CpuTime) -> Iterable[Finding]:
-        forward = one_hot_products(time.trace, time.operators)
+        with_shapes = Attribute.INPUT_DIMS in time.trace.attributes
+        forward = (one_hot_products if with_shapes else one_hot_by_names)(time.trace, time.operators)
         if not len(forward):
             return
         operators = np.concatenate((forward, gradients_of(time, forward)))
@@ -155,6 +169,7 @@ When it is wrong
             remedy=ROWS_BY_INDEX,
             culprit=line_or_operator(time, "aten::one_hot", spans),
             evidence=longest_of(time, spans, "products with one-hot vectors"),
+            confidence="high" if with_shapes else "medium",
         )
 
 
@@ -162,6 +177,7 @@ When it is wrong
 class CpuPairDistances(CpuRule):
     id = "cpu-pair-distances"
     category = Category.SLOW_OPERATOR
+    needs = _WITH_SHAPES
     explanation = f"""
 What it found
     Only the CPU was recorded, and two tensors are subtracted or multiplied so that each row of one meets each row of
@@ -225,8 +241,9 @@ How it decides
     dense (aten::embedding_dense_backward). The time in that operator, and in those of the optimizer that are handed
     mostly such tables, is counted, less the part of the rows that are looked up. A table that is also a factor of a
     matrix product, as the output layer of a language model may be, gets a dense gradient from that anyway. Below
-    {percent(MIN_SHARE)} of the step nothing is reported, nor if fewer than {MIN_STEPS} steps were found. Shapes must be
-    recorded.
+    {percent(MIN_SHARE)} of the step nothing is reported, nor if fewer than {MIN_STEPS} steps were found. Without
+    shapes, the time in which these gradients are filled with zeros counts, if most of the operator's time goes into
+    that.
 
 What to try
     nn.Embedding(..., sparse=True), with SGD, Adagrad or SparseAdam.
@@ -238,6 +255,7 @@ When it is wrong
     def of_steps(self, time: CpuTime) -> Iterable[Finding]:
         found = dense_tables(time)
         if found is None:
+            yield from self._of_fills(time)
             return
         lost = round(time.without_recorder(found.spans) * (1 - found.used / found.rows))
         if lost < MIN_SHARE * time.step_ns:
@@ -250,15 +268,42 @@ When it is wrong
             f"all of them. That takes {duration(lost / time.steps)} of the {duration(time.step_ns / time.steps)} of a "
             "step more than those of the rows that were looked up.",
             remedy=SPARSE_GRADIENTS,
-            culprit=Culprit(CulpritKind.OPERATOR, "aten::embedding_dense_backward"),
+            culprit=Culprit(CulpritKind.OPERATOR, DENSE),
             evidence=longest_of(time, found.spans, "all rows of a table"),
             unknown=("Whether the optimizer must change all rows in each step.",),
+        )
+
+    def _of_fills(self, time: CpuTime) -> Iterable[Finding]:
+        if Attribute.INPUT_DIMS in time.trace.attributes:
+            return
+        filled = filled_tables(time)
+        lost = time.without_recorder(filled)
+        if lost < MIN_SHARE * time.step_ns or not len(filled[0]):
+            return
+        yield self.lost(
+            time,
+            lost,
+            "The gradient of an embedding table is mostly zeros",
+            account="Making the gradients of all rows, most of which were not looked up, takes "
+            f"{duration(lost / time.steps)} of the {duration(time.step_ns / time.steps)} of a step, and the optimizer "
+            "reads them all again.",
+            remedy=SPARSE_GRADIENTS,
+            culprit=Culprit(CulpritKind.OPERATOR, DENSE),
+            evidence=longest_of(time, filled, "all rows of a table"),
+            unknown=(
+                for_pytorch(
+                    "Whether the output layer shares the table, whose gradient is dense anyway: record with "
+                    "record_shapes=True."
+                ),
+            ),
+            confidence="medium",
         )
 
 
 @rule
 class CpuBuiltConstants(CpuRule):
     id = "cpu-built-constants"
+    needs = _WITH_SHAPES
     explanation = f"""
 What it found
     Only the CPU was recorded, and each step builds the same tensors again from sizes alone: a table of positions, a

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from parsers.model import EventKind, Trace
+from parsers.model import Attribute, EventKind, Trace
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import complement, length, subtract, union
@@ -29,7 +29,7 @@ from rules.remedies.cpu_work import (
 from rules.remedies.host_work import by_name
 from rules.remedies.remedy import Remedy
 from rules.terms import MAJORITY, NEARLY_ALL, NOBODY, Culprit, CulpritKind, quoted
-from rules.wording.words import Headline, listed, of_every_step, shortened, without_times
+from rules.wording.words import Headline, for_pytorch, listed, of_every_step, shortened, without_times
 
 MAX_NAME_LENGTH = 26  # in the title
 MIN_BUSY = 0.01  # of the time: what takes less says nothing about it
@@ -63,6 +63,10 @@ _RECORD_MORE = remedy(
 _RECORD_WITH_TIMES = remedy(
     "The driver gave the profiler no times for GPU work. Record again on another machine, or after updating the "
     "driver; nsys profile --trace=cuda,nvtx shows whether GPU times can be recorded there at all."
+)
+
+_WITHOUT_SHAPES = for_pytorch(
+    "Which of these operators are needless: most checks for that need tensor shapes. Record with record_shapes=True."
 )
 
 
@@ -126,7 +130,8 @@ When it is wrong
             unknown = "What a longer run spends its time in."
         elif computes:
             headline, advice = _of_operators(analysis, time, longest)
-            unknown = "Whether a GPU worked meanwhile."
+            with_shapes = Attribute.INPUT_DIMS in trace.attributes
+            unknown = "Whether a GPU worked meanwhile." if with_shapes else _WITHOUT_SHAPES
         elif time.starts_gpu_work:
             headline = Headline(
                 "The GPU's records are missing, only the CPU's are here"

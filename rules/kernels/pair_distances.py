@@ -70,6 +70,8 @@ def pair_distances(trace: Trace, operators: I64) -> PairDistances:
 LEFT, MAX_LEFT, MIN_LEFT = 0.02, 0.1, 0.005
 BETWEEN = 2  # operators: vectors are converted, and views are taken of them
 _MAKES = "aten::one_hot"
+_CONVERTS = frozenset(("aten::to", "aten::_to_copy", "aten::type_as"))
+_TWO_TENSORS = frozenset(("aten::matmul", "aten::mm"))
 _MULTIPLIES = frozenset(f"aten::{name}" for name in (*PRODUCTS, "matmul", "linear"))
 
 
@@ -94,3 +96,14 @@ def one_hot_products(trace: Trace, operators: I64) -> I64:
         found += [pairs + place for place in range(behind + 1)]
         makes = without(makes, pairs)
     return operators[distinct_values(np.concatenate(found))]
+
+
+def one_hot_by_names(trace: Trace, operators: I64) -> I64:
+    """The same where shapes were not recorded: vectors that are converted and go straight into a product of tensors.
+
+    A layer of its own (aten::linear) may stand behind labels that are made for a loss.
+    """
+    makes = named(trace, operators[:-2], _MAKES.__eq__)
+    makes &= named(trace, operators[1:-1], _CONVERTS.__contains__)
+    places = np.flatnonzero(makes & named(trace, operators[2:], _TWO_TENSORS.__contains__))
+    return operators[np.concatenate((places, places + 1, places + 2))]
