@@ -29,7 +29,7 @@ from rules.remedies.cpu_work import (
 from rules.remedies.host_work import by_name
 from rules.remedies.remedy import Remedy
 from rules.terms import MAJORITY, NEARLY_ALL, NOBODY, Culprit, CulpritKind, quoted
-from rules.wording.words import Headline, for_pytorch, listed, of_every_step, shortened, without_times
+from rules.wording.words import Headline, Words, for_pytorch, listed, of_every_step, shortened, without_times
 
 MAX_NAME_LENGTH = 26  # in the title
 MIN_BUSY = 0.01  # of the time: what takes less says nothing about it
@@ -121,6 +121,7 @@ When it is wrong
             else _innermost(time)
         )
         longest = [each for each in shares if each[1] >= MIN_NAMED * analysis.window_ns][:MAX_NAMED]
+        unknown: Words = "Whether a GPU worked meanwhile."
         if untimed := trace.quality.gpu_work_without_times:
             headline, advice = Headline(without_times(untimed)), _RECORD_WITH_TIMES
             unknown = "When the GPU worked, and for how long."
@@ -130,8 +131,8 @@ When it is wrong
             unknown = "What a longer run spends its time in."
         elif computes:
             headline, advice = _of_operators(analysis, time, longest)
-            with_shapes = Attribute.INPUT_DIMS in trace.attributes
-            unknown = "Whether a GPU worked meanwhile." if with_shapes else _WITHOUT_SHAPES
+            if Attribute.INPUT_DIMS not in trace.attributes:
+                unknown = _WITHOUT_SHAPES
         elif time.starts_gpu_work:
             headline = Headline(
                 "The GPU's records are missing, only the CPU's are here"
@@ -157,7 +158,6 @@ When it is wrong
                 advice = advice.after(OUTSIDE_OPERATORS.advice[0])
             if time.busy_ns < MIN_BUSY * time.window_ns:
                 advice = advice.after(_GPU_TOO)
-            unknown = "Whether a GPU worked meanwhile."
         yield self.finding(
             analysis,
             headline=headline,
