@@ -210,13 +210,14 @@ def findings(
             continue
         once = ONE_LAUNCH if group.only_first_launch else ""
         of_library = advice_for_libraries(group.name, fault.category or rule.category)
-        notes = [weight.note, once, _caution(group.representative), fault.cannot_tell]
+        short = _caution(group.representative)
+        notes = [weight.note, once, short, fault.cannot_tell]
         yield Finding(
             rule=rule.id,
             category=fault.category or rule.category,
             severity=fault.severity
             or (Severity.INFO if of_library and _works_well(group.representative) else None)
-            or severity_of(ceiling, weight.window_ns),
+            or _at_most_low(severity_of(ceiling, weight.window_ns), bool(short)),
             headline=Headline(
                 fault.title, subject=f"{short_name(group.name)}{_block(trace, group)}", names_culprit=True
             ),
@@ -234,6 +235,10 @@ def findings(
             unknown=(" ".join(note for note in notes if note),),
             confidence=fault.confidence,
         )
+
+
+def _at_most_low(severity: Severity, means_little: bool) -> Severity:
+    return Severity.LOW if means_little and severity in (Severity.HIGH, Severity.MEDIUM) else severity
 
 
 def _above_the_floor(group: KernelGroup) -> float:

@@ -387,6 +387,17 @@ def test_a_launch_that_is_too_short_to_tell_says_so() -> None:
 
 
 @pytest.mark.parametrize(
+    ("duration_ns", "severity"), [(4_999, Severity.LOW), (5_000, Severity.HIGH), (2_100, Severity.LOW)]
+)
+def test_of_a_launch_that_start_up_dominates_nothing_is_made_much(
+    duration_ns: int, severity: Severity
+) -> None:
+    launch = kernel({**scattered(250), "gpu__time_duration.sum": duration_ns})
+    told = [each for each in found(trace_of(launch)) if each.category is Category.UNCOALESCED_ACCESS]
+    assert [each.severity for each in told] == [severity]
+
+
+@pytest.mark.parametrize(
     ("sections", "checked"),
     [
         ((), False),
