@@ -38,7 +38,7 @@ _DIVIDED_BY_SHAPE = (
 @rule
 class FewWarps(Rule):
     id = "few-warps"
-    category = Category.LOW_OCCUPANCY
+    category = Category.SMALL_GRID
     needs = frozenset({Need.GPU_EVENTS})
     explanation = """
 What it found
