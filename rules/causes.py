@@ -18,7 +18,7 @@ from rules.fixes.plan import Plan, Promise, plan_of
 from rules.fixes.removal import removal_of, removed_share
 from rules.fixes.step_time import StepTime, told_step_times
 from rules.fixes.told import finding_of, gives_of, is_unreported, names_itself
-from rules.ranking import AS_LARGE, after_waits, gives_less, ranked, weight
+from rules.ranking import AS_LARGE, after_waits, beside_a_pace, gives_less, limit_of, ranked, weight
 from rules.terms import MAJORITY
 from rules.wording.words import Part, part_of_steps
 
@@ -66,7 +66,7 @@ class Ordered:
 def in_order(analysis: Analysis, plan: Plan, findings: Sequence[Finding]) -> Ordered:
     """Order findings by what fixing them gives; one without a fix stands where its share of a step puts it."""
     times = told_step_times(analysis)
-    given = ranked([_without_recorder(each, times) for each in findings])
+    given = ranked([_without_recorder(each, times) for each in beside_a_pace(findings)])
     groups = _grouped(plan, given)
     told = [given[index] for _, members, _ in groups for index in members]
     beside = [each for each in given if not any(each is other for other in told)]
@@ -88,7 +88,7 @@ def in_order(analysis: Analysis, plan: Plan, findings: Sequence[Finding]) -> Ord
         causes.append(Cause(fix, places, partial))
     order += beside
     is_no_run = subject_of(analysis) is not None
-    first = leading(analysis, order) or (None if is_no_run else _limit(order))
+    first = leading(analysis, order) or (None if is_no_run else limit_of(order))
     recorded = [each for each in beside if is_no_run and each.category is Category.WHAT_WAS_RECORDED]
     front = [*recorded, *([first] if first is not None and first not in recorded else [])]
     return _moved(order, causes, front)
@@ -115,11 +115,6 @@ def leading(analysis: Analysis, findings: Sequence[Finding]) -> Finding | None:
     if problem is not None and is_small_beside_computing(analysis, problem):
         return next((each for each in findings if _says_what_computes(analysis, each)), problem)
     return problem
-
-
-def _limit(findings: Sequence[Finding]) -> Finding | None:
-    """That the GPU is the limit: what the first sentence is about where nothing is accused."""
-    return next((each for each in findings if each.category is Category.GPU_BOUND), None)
 
 
 def first_problem(findings: Sequence[Finding]) -> Finding | None:

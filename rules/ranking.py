@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from rules.findings.base import Category, Finding, Severity
 from rules.terms import NEARLY_ALL
@@ -59,6 +60,25 @@ def ranked(findings: Iterable[Finding]) -> list[Finding]:
         first = next((index for index, each in enumerate(order[:at]) if _is_kept_waiting(each, wait)), at)
         order = [*order[:first], wait, *order[first:at], *order[at + 1 :]]
     return order
+
+
+def beside_a_pace(findings: Sequence[Finding]) -> Sequence[Finding]:
+    """Where a program keeps a pace, nothing else costs it time: it sleeps that much longer."""
+    if not any(each.category is Category.PACED for each in findings):
+        return findings
+    loud = (Severity.HIGH, Severity.MEDIUM)
+    return [
+        replace(each, severity=Severity.LOW)
+        if each.category.accuses and each.severity in loud and not (each.of_recording or each.kernel)
+        else each
+        for each in findings
+    ]
+
+
+def limit_of(findings: Sequence[Finding]) -> Finding | None:
+    """What the first sentence is about where nothing is accused: that the program keeps a pace, or the GPU limits."""
+    limits = [each for each in findings if each.category in (Category.PACED, Category.GPU_BOUND)]
+    return min(limits, key=lambda each: each.category is not Category.PACED, default=None)
 
 
 def weight(finding: Finding) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import I64, Effect, EventKind, LaneKind
+from parsers.model.names.sleeping import processor_name
 from parsers.nsys.host_calls import ThreadLanes
 from parsers.nsys.reading import UNKNOWN, Codes, Reading, is_possible, taken
 from parsers.sqlite.database import Table
@@ -91,7 +92,7 @@ def read_scheduling(reading: Reading) -> None:
     begins = begins[good]
     processors = Codes()
     code = processors.of(cpu[begins])
-    texts = [f"CPU {number}" if number > UNKNOWN else "CPU" for number in processors.values]
+    texts = [processor_name(number if number > UNKNOWN else None) for number in processors.values]
     names = np.array([reading.builder.string(text) for text in texts], np.int32)
     reading.builder.add(
         start[begins],

@@ -19,6 +19,7 @@ from rules.analysis.names.software import is_compiled
 from rules.analysis.steps.first_use import slow_first_calls
 from rules.analysis.stretches.worker_starts import WorkerStarts, worker_starts
 from rules.findings.base import Category, Finding, Need, Remedy, Rule, Severity, remedy, rule, severity_of
+from rules.losses.asleep import slept
 from rules.losses.beneath import Beneath, beneath, locked_out
 from rules.losses.lost_time import IdleTime, evidence_of, idle_finding
 from rules.losses.pauses import longest_pause
@@ -79,13 +80,16 @@ When it is wrong
         waiting = IdleTime(analysis, Cause.INPUT)
         if share(analysis, waiting.ns) < analysis.thresholds[MIN_SHARE]:
             return
+        sleep = slept(waiting)
+        if sleep.pace is not None:
+            return
         culprit = waiting.culprit
         loader, below = is_loader(culprit.name), beneath(waiting)
         yield idle_finding(
             self,
             waiting,
             what="The GPU waits for data",
-            account=_told_input(analysis, waiting) + below.text,
+            account=_told_input(analysis, waiting) + below.text + sleep.text,
             remedy=prepared_input(
                 culprit.name, loader=loader, workers="_MultiProcessingDataLoaderIter" in culprit.name
             ),
@@ -211,7 +215,7 @@ How it decides
 
     Python's garbage collections are recognised by ranges or frames of that name. If the launching threads record
     nothing for at least 1 ms while other threads go from frame to frame, those hold the GIL; Nsight Systems (osrt)
-    shows such waits as pthread_cond_timedwait of 5 ms.
+    shows such waits as pthread_cond_timedwait of 5 ms. If the thread sleeps for most of it, sleeping-thread tells it.
 
     Where nothing repeats and half of the waiting lies in calls that take at least 1 ms because they are made for the
     first time (a stream or context is created, code is loaded, a kernel is launched), it is start-up, not a fault.
@@ -234,6 +238,9 @@ When it is wrong
         waiting = IdleTime(analysis, Cause.HOST)
         if share(analysis, waiting.ns) < analysis.thresholds[MIN_SHARE]:
             return
+        sleep = slept(waiting)
+        if sleep.is_most:
+            return
         culprit, below, plans = waiting.culprit, beneath(waiting), plan_building(waiting)
         called = _calling(culprit, below)
         locked = locked_out(waiting)
@@ -254,6 +261,7 @@ When it is wrong
             else f"The GPU waits{' once' if once else ''} for {host_code(trace)}",
             account=_explanation(analysis, waiting)
             + below.text
+            + sleep.text
             + locked.text
             + (plans.text if plans else "")
             + (_RECOMPILES if recompiles else "")

@@ -105,6 +105,7 @@ class Category(StrEnum):
         "gpu-bound",
         _Traits(Family.GEMM, accuses=False, next_recording=NextRecording.KERNEL_COUNTERS),
     )
+    PACED = "paced", _Traits(Cause.HOST, accuses=False)  # the program sleeps until its next round
     KERNEL_LIMITS = (
         "kernel-limits",
         _Traits(Family.GEMM, accuses=False, next_recording=NextRecording.KERNEL_COUNTERS),

@@ -149,7 +149,7 @@ def host_phases(replay: Replay, around: Surroundings) -> list[HostPhase]:
     """
     of_others = around.lock_ns + interrupted_ns(replay.analysis)
     with_own_fixes = around.pauses_ns + of_others + compiling_ns(replay.analysis) + stacks_ns(replay.analysis)
-    own = np.maximum(own_work(replay, around) - with_own_fixes, 0.0)
+    own = np.maximum(own_work(replay, around) - with_own_fixes - around.asleep_ns, 0.0)
     own[round_trips(replay.analysis).calls | copies_in_a_row(replay, CopyKind.H2D)] = 0.0
     own[python_rows(replay.analysis) >= MAJORITY] = 0.0
     own[reduced_in_turn(replay.analysis) & (own_time(replay) == 0)] = 0.0

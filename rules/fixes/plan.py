@@ -18,6 +18,7 @@ from rules.analysis.recording.recording_costs import MAX_OF_GAP
 from rules.analysis.steps.first_use import calls_of_first_pass
 from rules.findings.base import MAX_SPEEDUP
 from rules.fixes.base import Proposal, fixes
+from rules.losses.asleep import mostly_asleep
 from rules.replay.overlay import Overlay
 from rules.replay.program import Run
 from rules.replay.replay import Change, Replay, replay_of
@@ -155,10 +156,11 @@ class Plan:
     withheld: tuple[Proposal, ...] = ()
     once: tuple[Proposal, ...] = ()
     reaches: Mapping[str, Reach] = field(default_factory=measured_reaches)
+    sleeps: str = ""  # why nothing is predicted although the recording can be replayed
 
     @property
     def reason(self) -> str:
-        return self.replay.reason
+        return self.replay.reason or self.sleeps
 
     def chosen(self, ids: Sequence[str]) -> list[Promise]:
         """The promises with these ids, in the plan's order. Raises KeyError with the first id that is unknown."""
@@ -203,8 +205,8 @@ def make_plan(
     progress = progress or Progress()
     reaches = measured_reaches() if reaches is None else reaches
     replay = replay_of(analysis)
-    if replay.reason:
-        return Plan(replay)
+    if replay.reason or (sleeps := mostly_asleep(analysis)):
+        return Plan(replay, sleeps="" if replay.reason else sleeps)
     catalog = fixes()
     promises: list[Promise] = []
     quiet: list[Promise] = []

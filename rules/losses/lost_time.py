@@ -318,6 +318,7 @@ def idle_finding(
     category: Category | None = None,
     culprit: Culprit | None = None,
     severity: Severity | None = None,
+    confidence: str = "high",
 ) -> Finding:
     """What ``rule`` says of ``waiting``; the headline gets the share of the step, the account who is worst.
 
@@ -339,5 +340,6 @@ def idle_finding(
         evidence=waiting.evidence(),
         intervals=pairs(waiting.intervals),
         unknown=unknown,
+        confidence=confidence,
         divided=rule.category is Category.HOST_BOUND and waiting.blames[0].ns < MAJORITY * waiting.worst_ns,
     )

@@ -14,6 +14,7 @@ from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, measure, subtract, union
+from rules.analysis.cpu.asleep import asleep
 from rules.analysis.cpu.interruptions import lock_waits
 from rules.analysis.idle.threads import ThreadActivity, UserFrames
 from rules.analysis.names.regions import is_collection
@@ -122,6 +123,18 @@ class Surroundings:
             begin = host.start[mine] - host.gap[mine].astype(np.int64)
             found[mine] = measure(lock_waits(analysis, members), begin, host.start[mine])
         return np.maximum(found - self.garbage_ns, 0.0)
+
+    @cached_property
+    def asleep_ns(self) -> F64:
+        """How much of each gap the thread slept or waited off the processor, but for that lock."""
+        analysis = self.replay.analysis
+
+        def sleeping(thread: int) -> Intervals:
+            parts = asleep(analysis, thread).values()
+            whole = (np.concatenate(side) for side in zip(*parts, strict=True))
+            return subtract(union(*whole), lock_waits(analysis, (thread,)))
+
+        return time_within(self.replay.host, sleeping)
 
     @cached_property
     def operators_ns(self) -> F64:

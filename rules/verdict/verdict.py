@@ -28,6 +28,7 @@ from rules.diagnosis import Diagnosis
 from rules.findings.base import Category, Finding, Severity
 from rules.losses.flight_recorders import of_flight_recorders
 from rules.memory.summary import memory_of
+from rules.ranking import limit_of
 from rules.replay.replay import WITHOUT_TIMES
 from rules.terms import MAJORITY, quoted
 from rules.wording.compilations import of_compiler_log
@@ -109,7 +110,7 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
         where = "stops" if ends_early(trace) else "cannot be read"
         return f"The recording {where} in the middle: part of what ran is missing"
     first = leading(analysis, diagnosis.findings)
-    bound = next((each for each in diagnosis.findings if each.category is Category.GPU_BOUND), None)
+    bound = limit_of(diagnosis.findings)
     if first is not None:
         if first.category.accuses and is_small_beside_computing(analysis, first):
             return _computes(analysis, first)

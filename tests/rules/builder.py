@@ -107,6 +107,13 @@ class TinyTrace:
     def call(self, start: float, end: float, name: str, thread: int = MAIN) -> int:
         return self.add(start, end, name, self._lane(LaneKind.CUDA_API, thread), EventKind.API)
 
+    def sleep(self, start: float, end: float, name: str = "clock_nanosleep", thread: int = MAIN) -> int:
+        """A call of the operating system."""
+        return self.add(start, end, name, self._lane(LaneKind.OS_RUNTIME, thread), EventKind.OS_RUNTIME)
+
+    def on_processor(self, start: float, end: float, thread: int = MAIN) -> int:
+        return self.add(start, end, "CPU 3", self._lane(LaneKind.OTHER, thread), EventKind.OTHER)
+
     def overhead(self, start: float, end: float) -> int:
         lane = self._lane(LaneKind.OVERHEAD, 0)
         return self.add(start, end, "CUPTI buffer flush", lane, EventKind.OVERHEAD)

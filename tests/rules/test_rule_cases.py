@@ -30,6 +30,7 @@ OF_A_STEP = frozenset(
         "regions",
         "ops",
         "calls",
+        "sleeps",
         "called",
         "overhead",
         "copies",
@@ -97,6 +98,8 @@ def one_step(trace: TinyTrace, index: int, case: Case) -> None:
         trace.op(start, end, name)
     for start, end, name in case.get("calls", []):
         trace.call(start, end, name)
+    for start, end, name in case.get("sleeps", []):
+        trace.sleep(start, end, name)
     for start, end in case.get("overhead", []):
         trace.overhead(start, end)
     for each in case.get("copies", []):
