@@ -109,7 +109,7 @@ _HOW_TO_SHORTEN = (
 _LARGE_TABLES = (
     "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET",
     "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "NVTX_EVENTS", "OSRT_API",
-    "COMPOSITE_EVENTS", "SCHED_EVENTS", "GPU_METRICS",
+    "COMPOSITE_EVENTS", "SCHED_EVENTS", "GPU_METRICS", "CUDA_UM_GPU_PAGE_FAULT_EVENTS",
 )  # fmt: skip
 
 
@@ -158,6 +158,7 @@ def _read_events(reading: Reading, shown_path: str, format_name: str) -> None:
     opaque = gpu_work.read_graphs(reading, launched)
     busy = {lane.process for lane in reading.lanes if lane.kind is LaneKind.GPU_STREAM}
     gpu_work.read_synchronisations(reading)
+    gpu_work.read_page_faults(reading)
     calls = host_calls.read_api_calls(reading)
     read_nvtx(reading)
     host_calls.read_other_calls(reading)

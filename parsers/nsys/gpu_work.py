@@ -10,8 +10,9 @@ import numpy as np
 from parsers.model import BOOL, I32, I64, Attribute, CopyKind, EventKind, LaneKind, MemoryKind, SyncKind
 from parsers.model.late import dataclass
 from parsers.model.names.collectives import collective_of, is_collective_kernel
+from parsers.model.names.kernels import PAGE_FAULTS
 from parsers.nsys.enumerations import COPY_KINDS, copy_text, memory_kinds, memory_text
-from parsers.nsys.reading import UNKNOWN, Codes, LaneKey, Reading, RowCodes, taken
+from parsers.nsys.reading import PAGE_FAULT_STREAM, UNKNOWN, Codes, LaneKey, Reading, RowCodes, taken
 from parsers.sqlite.database import Batch, Table
 from parsers.sqlite.guarded import quote
 
@@ -276,6 +277,22 @@ def read_synchronisations(reading: Reading) -> None:
             taken(batch["start"], good), taken(batch["end"], good), name, lane, EventKind.GPU_SYNC, rows[good]
         )
         builder.attribute(Attribute.SYNC_KIND, events, value)
+
+
+def read_page_faults(reading: Reading) -> None:
+    """CUDA_UM_GPU_PAGE_FAULT_EVENTS: how long the driver handles each group of page faults, on a lane of its own."""
+    table = reading.database.table("CUDA_UM_GPU_PAGE_FAULT_EVENTS")
+    if table is None:
+        return
+    lanes, name = _Lanes(reading, LaneKind.OTHER), reading.builder.string(PAGE_FAULTS)
+    columns = {**_common(table), "stream": str(PAGE_FAULT_STREAM)}
+    for batch in reading.batches(table, columns, "reading page faults"):
+        rows = reading.rows_of(table, batch)
+        good = reading.chosen(table, batch["start"], batch["end"], rows)
+        start = taken(batch["start"], good)
+        names = np.full(len(start), name, np.int32)
+        lane = lanes.of(batch, good)
+        reading.builder.add(start, taken(batch["end"], good), names, lane, EventKind.OTHER, rows[good])
 
 
 _SYNC_TEXT = {

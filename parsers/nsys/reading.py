@@ -17,6 +17,7 @@ from parsers.sqlite.database import Batch, Database, Table, TableDamaged
 from parsers.sqlite.row_source import source_rows
 
 UNKNOWN = ABSENT
+PAGE_FAULT_STREAM = 0xFFFFFFFE  # of no stream: page faults are of the whole GPU
 FARTHEST_NS = -ABSENT // 2  # no clock of a recording is farther from its zero
 _THREAD_MASK = 0xFFFFFF
 

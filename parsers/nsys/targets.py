@@ -9,7 +9,7 @@ from typing import Any
 
 from parsers.model import AUTOGRAD, Device, Effect, Lane, LaneKind, Rank, TraceInput
 from parsers.model.late import regex
-from parsers.nsys.reading import UNKNOWN, LaneKey, Reading, process_id, thread_id
+from parsers.nsys.reading import PAGE_FAULT_STREAM, UNKNOWN, LaneKey, Reading, process_id, thread_id
 from parsers.sqlite.database import Database
 from parsers.sqlite.guarded import quote
 
@@ -207,7 +207,7 @@ def _in_one_place(lanes: list[LaneKey]) -> list[LaneKey]:
     placed = []
     for lane in lanes:
         devices = working.get(lane.process, set())
-        waits = lane.kind is LaneKind.OTHER and lane.thread == UNKNOWN
+        waits = lane.kind is LaneKind.OTHER and lane.thread == UNKNOWN and lane.stream != PAGE_FAULT_STREAM
         if waits and len(devices) == 1 and lane.device not in devices:
             lane = replace(lane, device=next(iter(devices)))
         placed.append(replace(lane, process=sole) if lane.process == UNKNOWN else lane)
@@ -215,11 +215,12 @@ def _in_one_place(lanes: list[LaneKey]) -> list[LaneKey]:
 
 
 def _gpu_lane(key: LaneKey, rank: int | None, process: int | None, device: int, text: str) -> Lane:
-    everywhere = key.stream == _ALL_STREAMS
+    faults = key.stream == PAGE_FAULT_STREAM
+    everywhere = faults or key.stream == _ALL_STREAMS
     name = f"GPU {key.device}" if everywhere else f"GPU {key.device} stream {key.stream}"
     return Lane(
         key.kind,
-        f"{name} waits" if key.kind is LaneKind.OTHER else name,
+        f"{name} page faults" if faults else f"{name} waits" if key.kind is LaneKind.OTHER else name,
         rank=rank,
         process=process,
         device=device,

@@ -12,9 +12,10 @@ from parsers.model.late import regex
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.intervals import durations, time_by_name
+from rules.analysis.arithmetic.intervals import durations, length, time_by_name
 from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.analysis.gpu.inside_window import of_family, of_type, operations
+from rules.analysis.gpu.unified_memory import waiting_for_pages
 from rules.analysis.idle.causes import Budget, Cause
 from rules.analysis.names.families import Family
 from rules.findings.base import Category, Finding, Rule, remedy, rule
@@ -98,6 +99,7 @@ When it is wrong
             share(analysis, _busy(lowest)) < analysis.thresholds[MIN_COMPUTE]
             or share(analysis, lowest.compute_ns) < MAJORITY
             or between_nodes(analysis)[1]
+            or length(waiting_for_pages(analysis, lowest.device)) > MAJORITY * lowest.compute_ns
         ):
             return
         starting = share(analysis, lowest.idle_ns[Cause.DEPENDENCY])

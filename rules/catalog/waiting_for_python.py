@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import BOOL, Trace
-from parsers.model.names.calls import Call, call_of
+from parsers.model.names.calls import Call, call_of, is_prefetch
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, measure, pairs, union
@@ -24,7 +24,7 @@ from rules.losses.beneath import Beneath, beneath, locked_out
 from rules.losses.lost_time import IdleTime, evidence_of, idle_finding
 from rules.losses.pauses import longest_pause
 from rules.losses.plan_building import plan_building
-from rules.remedies.copies import ON_THE_GPU_OR_ONCE, PREFETCH_PAGES
+from rules.remedies.copies import ON_THE_GPU_OR_ONCE, PREFETCH_PAGES, PREFETCH_SELDOM
 from rules.remedies.host_work import (
     PROCESSES_FOR_THREADS,
     beside_launches,
@@ -258,6 +258,8 @@ When it is wrong
             if plans
             else "First calls are slow"
             if starts
+            else "Prefetching unified memory holds up the CPU"
+            if is_call(culprit) and is_prefetch(culprit.name)
             else f"The GPU waits{' once' if once else ''} for {host_code(trace)}",
             account=_explanation(analysis, waiting)
             + below.text
@@ -376,6 +378,8 @@ def _remedy(waiting: IdleTime, culprit: Culprit, compiled: bool, *, is_known: bo
 
 
 def _advice(culprit: Culprit, launches: int, compiled: bool) -> tuple[Words, ...]:
+    if is_call(culprit) and is_prefetch(culprit.name):
+        return PREFETCH_SELDOM
     if is_call(culprit):
         return _OF_CALLS
     if culprit.is_in(CulpritKind.OUTSIDE):
@@ -428,7 +432,11 @@ def _cannot_tell(trace: Trace, culprit: Culprit) -> str:
             "also show when another thread holds the GIL, and stallscope capture records garbage collection."
         )
     if is_call(culprit):
-        return "What the driver does in that call."
+        return (
+            "How many pages it moves, and from where: the copies of unified memory in the recording."
+            if is_prefetch(culprit.name)
+            else "What the driver does in that call."
+        )
     return (
         f"Which part of {culprit.said} is slow: record with stacks (with_stack=True) or put record_function regions "
         "around its parts."

@@ -39,6 +39,14 @@ ON_THE_GPU_OR_ONCE = remedy(
     *PREFETCH_PAGES.advice,
     code=PREFETCH_PAGES.code,
 )
+PREFETCH_SELDOM: tuple[Words, ...] = (
+    ours(
+        "$cudaMemPrefetchAsync changes the tables of pages on the CPU before it returns, which takes the longer the "
+        "more pages move: prefetch each buffer once, and leave on the GPU what only the GPU uses."
+    ),
+    "Prefetch the next part from another thread, while the GPU works on this one.",
+    ours("Or allocate on the GPU ($cudaMalloc) and copy once with $cudaMemcpyAsync from pinned memory."),
+)
 PREFETCH_EARLIER = remedy(
     "Prefetch earlier, and on a stream of its own: the data can travel while the kernels before it run.",
     "Leave data on the GPU that is used there again: only what the CPU touches in between has to move.",

@@ -27,7 +27,7 @@ class NsightSystemsReport(Parser):
     suffixes = (".nsys-rep", ".qdrep")
     media_types: ClassVar[Mapping[str, str]] = {".nsys-rep": "application/x-nsight-systems-report"}
     priority = 20
-    version = 5
+    version = 6
 
     def recognises(self, source: Source) -> bool:
         return source.head.startswith(_MAGIC) or (
@@ -87,7 +87,7 @@ class NsightSystemsSqlite(Parser):
     files = "SQLite exports"
     suffixes = (".sqlite", ".sqlite3", ".db")
     priority = 30
-    version = 8
+    version = 9
 
     def recognises(self, source: Source) -> bool:
         return source.head.startswith(DATABASE)

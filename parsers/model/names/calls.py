@@ -74,7 +74,7 @@ _PATTERNS = (
     ),
     (
         Call.COPY,
-        r"(cuda|hip)Memcpy\w*|cuMemcpy\w*|AscendCL@aclrtMemcpyAsync|(cuda|cu)MemPrefetchAsync|urEnqueueUSMMemcpy\w*|"
+        r"(cuda|hip)Memcpy\w*|cuMemcpy\w*|AscendCL@aclrtMemcpyAsync|(cuda|cu|hip)Mem(DiscardAnd)?Prefetch(Batch)?Async|urEnqueueUSMMemcpy\w*|"
         r"urEnqueueMem(Buffer|Image)(Copy|Read|Write)\w*|zeCommandListAppendMemoryCopy\w*",
     ),
     (
@@ -167,6 +167,11 @@ def call_of(name: str) -> Call:
 def call_by_pattern(name: str) -> Call:
     """The same, whatever is usual."""
     return next((call for call, pattern in _COMPILED if pattern.match(name)), Call.OTHER)
+
+
+def is_prefetch(name: str) -> bool:
+    """Whether a call moves unified memory: it works on the CPU, on the tables of pages, and waits for nothing."""
+    return "MemPrefetch" in name or "MemDiscardAndPrefetch" in name
 
 
 def runs_a_kernel(launch: str) -> bool:

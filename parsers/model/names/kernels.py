@@ -106,6 +106,14 @@ def is_migration(name: str) -> bool:
     return "unified memory" in name.lower()
 
 
+PAGE_FAULTS = "GPU page faults"
+
+
+def is_page_fault(name: str) -> bool:
+    """Whether an event is the time in which the driver handles page faults of a GPU."""
+    return name == PAGE_FAULTS
+
+
 def distinct_names(names: Sequence[str]) -> list[str]:
     """``kernel_name`` of each; kernels that share one get the template arguments in which they differ."""
     shown = [kernel_name(name) for name in names]

@@ -16,7 +16,7 @@ from parsers.model.names.calls import BLOCKING, WORK_CALLS, Call, calls_of
 from parsers.model.names.kernels import is_migration
 from parsers.model.threads import side_by_side
 from rules.analysis.arithmetic.intervals import Intervals, complement, contains, durations
-from rules.analysis.idle.blocking import Blockers, blockers
+from rules.analysis.idle.blocking import Blockers, blockers, prefetches
 from rules.analysis.idle.causes import Cause, IdleTable, busy_of
 from rules.analysis.idle.culprits import Culprits
 from rules.analysis.idle.interruptions import SOMETHING_ELSE
@@ -270,7 +270,7 @@ def _what_the_cpu_does(
     call_class = np.where(call < 0, np.uint8(Call.OTHER), threads.call_class[trace.events.name[known]])
     takes_long = np.where(call < 0, 0, durations(trace, known)) >= LONG_CALL_NS
     calling = (call >= 0) & _WORKS[call_class]
-    copies = _COPIES[call_class] & takes_long
+    copies = _COPIES[call_class] & takes_long & ~prefetches(trace)[trace.events.name[known]]
     long_call = (call >= 0) & takes_long & ~_BLOCKS[call_class] & ~copies
     reads_back = (around.read_back >= 0) | among(call, host.read_backs)
     reading = np.where(around.read_back >= 0, around.read_back, call)

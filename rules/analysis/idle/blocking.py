@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from parsers.model import BOOL, I64, Attribute, CopyKind, Trace
+from parsers.model import BOOL, I64, Attribute, CopyKind, Trace, derived
 from parsers.model.arrays import in_both
 from parsers.model.events import of_kinds
 from parsers.model.late import dataclass
-from parsers.model.names.calls import BLOCKING, Call
+from parsers.model.names.calls import BLOCKING, Call, is_prefetch
 from rules.analysis.idle.threads import Threads
 
 SCALAR_BYTES = 16  # the largest scalar of PyTorch, a complex number of two doubles
@@ -34,6 +34,12 @@ class Blockers:
         return Blockers(self.call[which], self.until[which])
 
 
+@derived
+def prefetches(trace: Trace) -> BOOL:
+    """For each string, whether it names a call that moves unified memory, which is no wait however long it takes."""
+    return np.fromiter(map(is_prefetch, trace.strings), bool, len(trace.strings))
+
+
 def blockers(trace: Trace, threads: Threads, drivers: list[int], gap_start: I64) -> Blockers:
     """The blocking calls around the starts of gaps."""
     lead = np.zeros(len(gap_start), np.int64)
@@ -42,7 +48,8 @@ def blockers(trace: Trace, threads: Threads, drivers: list[int], gap_start: I64)
     for number in drivers:
         call = threads.activity(number).calls.at(just_before)
         known = np.maximum(call, 0)
-        blocks = (call >= 0) & _CAN_BLOCK[threads.call_class[trace.events.name[known]]]
+        name = trace.events.name[known]
+        blocks = (call >= 0) & _CAN_BLOCK[threads.call_class[name]] & ~prefetches(trace)[name]
         ahead = np.where(blocks, gap_start - trace.events.start[known], 0)
         better = ahead > lead
         lead[better], blocker[better] = ahead[better], call[better]
