@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 
 from parsers.model import BOOL, I32, I64, Attribute, Effect, EventKind, LaneKind
 from parsers.model.late import dataclass, regex
-from parsers.model.names.calls import error_text, launches_work
 from parsers.nsys.gpu_work import Correlated
 from parsers.nsys.reading import UNKNOWN, Codes, LaneKey, Reading, global_process, taken
 from parsers.sqlite.database import Batch, Table
+from parsers.statements import state_failed_launches
 
 _VERSION_SUFFIX = regex(r"_v\d+$")
 _OS_CALL, _PROFILING_STARTED = 27, 31
@@ -98,27 +97,9 @@ def read_api_calls(reading: Reading) -> Correlated:
         "error": table.expression("returnValue", 0),
     }
     for batch, good, added in _added(reading, table, _API, columns):
-        calls.add(*added, taken(batch["correlation"], good))
-        _state_failed_launches(reading, added[0], taken(batch["name"], good), taken(batch["error"], good))
+        calls.add(*added[:3], taken(batch["correlation"], good))
+        state_failed_launches(reading.builder, added[0], added[3], taken(batch["error"], good))
     return calls
-
-
-def _state_failed_launches(reading: Reading, events: I64, names: I64, errors: I64) -> None:
-    """Others return what is no failure: a query says that something has not ended yet."""
-    failed = np.flatnonzero(errors)
-    if not len(failed):
-        return
-    texts = reading.strings_of(names[failed].tolist())
-    launches = [name for name, text in texts.items() if launches_work(call_name(text))]
-    failed = failed[np.isin(names[failed], launches)]
-    reading.builder.attribute(Attribute.ERROR, events[failed], errors[failed])
-    for error, count in Counter(errors[failed].tolist()).items():
-        reading.builder.quality.note(
-            f"failed launches: {error}",
-            Effect.NOTED,
-            f"A launch failed with {error_text(error)}, so it ran nothing.",
-            count=count,
-        )
 
 
 def read_other_calls(reading: Reading) -> None:
@@ -140,7 +121,7 @@ def _read_family(reading: Reading, table: Table, family: _Family) -> None:
     }
     ignored = f"{table.expression('eventClass', _OS_CALL)} <> {_PROFILING_STARTED}"
     where = ignored if family.kind is EventKind.OS_RUNTIME else ""
-    for batch, good, (events, _, _) in _added(reading, table, family, columns, where):
+    for batch, good, (events, *_) in _added(reading, table, family, columns, where):
         sized = taken(batch["bytes"], good) > UNKNOWN
         if family.kind is EventKind.REGION:
             reading.builder.attribute(
@@ -150,8 +131,8 @@ def _read_family(reading: Reading, table: Table, family: _Family) -> None:
 
 def _added(
     reading: Reading, table: Table, family: _Family, more: dict[str, str], where: str = ""
-) -> Iterator[tuple[Batch, BOOL | slice, tuple[I64, I64, I32]]]:
-    """Each batch of a table, which of its rows became events, and these events with their starts and lanes."""
+) -> Iterator[tuple[Batch, BOOL | slice, tuple[I64, I64, I32, I32]]]:
+    """Each batch of a table, which of its rows became events, and these events with starts, lanes and names."""
     lanes, names = ThreadLanes(reading, family.lane), Codes()
     name_of = np.empty(0, np.int32)
     columns = {
@@ -171,4 +152,4 @@ def _added(
         start = taken(batch["start"], good)
         name = name_of[code[good]]
         events = reading.builder.add(start, taken(end, good), name, lane, family.kind, rows[good])
-        yield batch, good, (events, start, lane)
+        yield batch, good, (events, start, lane, name)

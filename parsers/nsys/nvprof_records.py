@@ -18,13 +18,14 @@ from parsers.model import Attribute, CopyKind, Device, Effect, EventKind, Lane, 
 from parsers.model.arrays import ABSENT, BOOL, I32, I64, per_value, place_in, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass
+from parsers.model.names.kernels import PAGE_FAULTS
 from parsers.model.quality import ONE_BY_ONE, RAN_ONE_BY_ONE
 from parsers.nsys.enumerations import COPY_KINDS, copy_text
 from parsers.sqlite.database import Database
 from parsers.sqlite.guarded import GuardedConnection
 from parsers.sqlite.row_source import source_rows
 from parsers.sqlite.whole_columns import Columns, WholeColumns
-from parsers.statements import state_capture, state_shape
+from parsers.statements import state_capture, state_failed_launches, state_shape
 
 
 @cache
@@ -47,6 +48,7 @@ _MEMORY = {
     4: MemoryKind.ARRAY,
     5: MemoryKind.MANAGED,
 }
+_TO_GPU, _FROM_GPU, _GPU_FAULTS = 1, 2, 4  # kinds of counters of unified memory: bytes moved, and page faults
 _STARTS, _ENDS = 2, 4  # flags of markers
 _THREAD = struct.Struct("<II")  # the process and the thread that a marker belongs to
 _KILOBYTE = 1000
@@ -112,6 +114,7 @@ class _Recording:
             self._copies(devices),
             self._fills(devices),
         ]
+        self._unified_memory(devices)
         events, numbers = (np.concatenate(side) for side in zip(*launched, strict=True))
         for made, their_numbers in calls:
             self._link(events, numbers, made, their_numbers)
@@ -149,7 +152,7 @@ class _Recording:
         return good
 
     def _rows_of_calls(self, kind: str) -> Columns:
-        columns = ("cbid", "start", "end", "processId", "threadId", "correlationId")
+        columns = ("cbid", "start", "end", "processId", "threadId", "correlationId", "returnValue")
         rows = self.tables.read(_KIND + kind, *columns)
         good = self._usable(rows, _KIND + kind)
         return {key: values[good] for key, values in rows.items()}
@@ -185,6 +188,8 @@ class _Recording:
             EventKind.API,
             source_rows(self.tables.number_of(_KIND + kind), rows["row"]),
         )
+        error = rows["returnValue"]
+        state_failed_launches(self.builder, events, name, np.where(error == ABSENT, 0, error))
         return events, rows["correlationId"]
 
     def _lane(self, kind: LaneKind, process: int, thread: int, words: str) -> int:
@@ -262,6 +267,35 @@ class _Recording:
         events, good = self._operations(table, rows, devices, name, EventKind.MEMSET)
         self.builder.attribute(Attribute.BYTES, events, np.maximum(rows["bytes"][good], 0))
         return events, rows["correlationId"][good]
+
+    def _unified_memory(self, devices: Mapping[int, int]) -> None:
+        """Pages that move, as copies that no call makes, and groups of page faults, as the driver handles them."""
+        table = _KIND + "UNIFIED_MEMORY_COUNTER"
+        rows = self.tables.read(table, "counterKind", "value", "start", "end", "srcId", "dstId", "streamId")
+        to_gpu = rows["counterKind"] == _TO_GPU
+        rows = {**rows, "deviceId": np.where(to_gpu, rows["dstId"], rows["srcId"])}
+        if len(devices) == 1:
+            rows["deviceId"][:] = next(iter(devices))
+        for counter, direction in ((_TO_GPU, CopyKind.H2D), (_FROM_GPU, CopyKind.D2H)):
+            mine = {key: values[rows["counterKind"] == counter] for key, values in rows.items()}
+            text = f"Memcpy {'HtoD' if direction is CopyKind.H2D else 'DtoH'}, unified memory"
+            name = np.full(len(mine["row"]), self.builder.string(text), np.int32)
+            events, good = self._operations(table, mine, devices, name, EventKind.MEMCPY)
+            self.builder.attribute(Attribute.COPY_KIND, events, np.full(len(events), direction.value))
+            self.builder.attribute(Attribute.BYTES, events, np.maximum(mine["value"][good], 0))
+        faults = {key: values[rows["counterKind"] == _GPU_FAULTS] for key, values in rows.items()}
+        good = self._usable(faults, table)
+        for (number,), these in rows_by(faults["deviceId"][good][:, None]):
+            device = devices.get(number, 0)
+            lane = self.builder.lane(Lane(LaneKind.OTHER, f"GPU {number} page faults", device=device))
+            self.builder.add(
+                faults["start"][good][these] + self.clock_shift,
+                faults["end"][good][these] + self.clock_shift,
+                np.full(len(these), self.builder.string(PAGE_FAULTS), np.int32),
+                np.full(len(these), lane, np.int32),
+                EventKind.OTHER,
+                source_rows(self.tables.number_of(table), faults["row"][good][these]),
+            )
 
     def _link(self, events: I64, numbers: I64, calls: I64, of_calls: I64) -> None:
         """Each operation to the call with its number."""

@@ -279,16 +279,21 @@ def _lost_records(_: Analysis, subject: Subject) -> tuple[Headline, Words, tuple
 _CHECK_THE_LAUNCH = "Check the launch's grid, block and shared memory: a block has at most 1,024 threads."
 _BUILD_FOR_THIS_GPU = "Compile for the GPU that runs the program: nvcc -arch=native."
 _FIND_THE_ACCESS = "Run the program under compute-sanitizer: it names the kernel and the line at fault."
+_FEWER_RESOURCES = "Use fewer threads per block, or limit the kernel's registers: __launch_bounds__(threads)."
 _AFTER_ERRORS = {
     1: _CHECK_THE_LAUNCH,
     2: "Allocate less memory on the GPU, or free some before the launch.",
+    7: _FEWER_RESOURCES,
+    8: _BUILD_FOR_THIS_GPU,
     9: _CHECK_THE_LAUNCH,
+    48: _BUILD_FOR_THIS_GPU,
+    77: _FIND_THE_ACCESS,
     98: _BUILD_FOR_THIS_GPU,
     209: _BUILD_FOR_THIS_GPU,
     222: "The driver is older than the CUDA toolkit: update the driver, or use an older toolkit. Or compile for this "
     "very GPU, which leaves the driver nothing to compile: nvcc -arch=native.",
     700: _FIND_THE_ACCESS,
-    701: "Use fewer threads per block, or limit the kernel's registers: __launch_bounds__(threads).",
+    701: _FEWER_RESOURCES,
     719: _FIND_THE_ACCESS,
 }
 

@@ -7,6 +7,7 @@ import gzip
 import sqlite3
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from parsers import open_trace
@@ -15,7 +16,18 @@ from parsers.known_formats import looks_like
 from parsers.model import Attribute, CopyKind, EventKind, LaneKind, MemoryKind, Trace, TraceError
 from rules import diagnose
 from tests.parsers.nsys_exports import Row
-from tests.parsers.nvprof_databases import COPY, EPOCH, LAUNCH, THREAD, UNNAMED, call, kernel, marker, write
+from tests.parsers.nvprof_databases import (
+    COPY,
+    EPOCH,
+    LAUNCH,
+    SYNCHRONIZE,
+    THREAD,
+    UNNAMED,
+    call,
+    kernel,
+    marker,
+    write,
+)
 
 
 def named(trace: Trace, kind: EventKind) -> list[str]:
@@ -206,3 +218,66 @@ def test_the_clock_of_a_gpu_that_is_another_one_is_moved_to_that_of_the_calls(
     starts = trace.events.start[trace.events.of_kind(EventKind.KERNEL)]
     assert bool(starts.max() < calls.max()) is moved
     assert starts[1] - starts[0] == 170_000
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(0, ""), (700, "illegal memory access"), (8, "invalid device function")]
+)
+def test_launches_that_returned_an_error_are_told(tmp_path: Path, error: int, told: str) -> None:
+    calls: list[Row] = [
+        {**call(LAUNCH, 1000 * number, 1000 * number + 500, number), "returnValue": error}
+        for number in range(1, 21)
+    ]
+    calls.append({**call(SYNCHRONIZE, 30_000, 31_000, 30), "returnValue": 600})
+    kernels = (
+        [] if error else [kernel(1000 * number + 600, 1000 * number + 900, number) for number in range(1, 21)]
+    )
+    file = write(tmp_path / "run.nvvp", RUNTIME=calls, DRIVER=[], CONCURRENT_KERNEL=kernels, MEMSET=[])
+    trace = open_trace([file])
+    assert any(note.reason.startswith("A launch failed with") for note in trace.quality.notes) is bool(told)
+    assert trace.attribute(Attribute.ERROR, trace.events.of_kind(EventKind.API), 0).tolist() == [
+        error
+    ] * 20 + [0]
+    title = diagnose(trace).findings[0].title
+    assert title.startswith("Every kernel launch failed") is bool(told)
+    assert told in title
+
+
+def test_databases_without_what_calls_returned_tell_of_no_failure(tmp_path: Path) -> None:
+    rows: list[Row] = [
+        {
+            key: value
+            for key, value in call(LAUNCH, 1000 * number, 1000 * number + 500, number).items()
+            if key != "returnValue"
+        }
+        for number in range(1, 21)
+    ]
+    trace = open_trace([write(tmp_path / "run.nvvp", RUNTIME=rows, DRIVER=[])])
+    assert not any(note.reason.startswith("A launch failed") for note in trace.quality.notes)
+
+
+def test_unified_memory_moves_as_copies_and_faults_have_a_lane(tmp_path: Path) -> None:
+    def counted(kind: int, start: int, end: int, value: int) -> Row:
+        times = {"start": EPOCH + start, "end": EPOCH + end}
+        return {"counterKind": kind, "value": value, **times, "srcId": 0, "dstId": 0, "streamId": 0}
+
+    rows = [
+        counted(1, 440_000, 450_000, 65_536),
+        counted(2, 460_000, 470_000, 4_096),
+        counted(3, 0, 0, 1),
+        counted(4, 480_000, 500_000, 12),
+    ]
+    trace = open_trace([write(tmp_path / "run.nvvp", UNIFIED_MEMORY_COUNTER=rows)])
+    moves = [
+        event
+        for event in trace.events.of_kind(EventKind.MEMCPY).tolist()
+        if "unified memory" in trace.name(event)
+    ]
+    assert [trace.name(event) for event in moves] == [
+        "Memcpy HtoD, unified memory",
+        "Memcpy DtoH, unified memory",
+    ]
+    assert trace.attribute(Attribute.BYTES, np.array(moves)).tolist() == [65_536, 4_096]
+    (fault,) = trace.events.of_kind(EventKind.OTHER).tolist()
+    assert (trace.name(fault), trace.events.duration[fault]) == ("GPU page faults", 20_000)
+    assert trace.lanes[int(trace.events.lane[fault])].device == 0

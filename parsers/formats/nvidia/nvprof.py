@@ -33,7 +33,7 @@ class NvprofDatabase(Parser):
     files = "databases (.nvvp, .nvprof) and sessions that hold one"
     suffixes = (".nvvp", ".nvprof")
     priority = 27
-    version = 2
+    version = 3
 
     def recognises(self, source: Source) -> bool:
         return tables_of(source) >= _OWN

@@ -128,11 +128,16 @@ BLOCKING = (Call.SYNCHRONIZE, Call.ALLOCATE)
 WORK_CALLS = (Call.GRAPH_LAUNCH, Call.MEMSET, Call.COPY, Call.BLOCKING_COPY, Call.LAUNCH)
 
 
-# of the CUDA API, by the number of the error: those that launches of kernels return
+# of the CUDA API, by the number of the error: those that launches of kernels return; below 98 also those of CUDA before
+# 10.1, where they differ
 _ERRORS = {
     1: "invalid value",
     2: "out of memory",
+    7: "too many resources requested",
+    8: "invalid device function",
     9: "invalid configuration",
+    48: "no kernel image for this GPU",
+    77: "illegal memory access",
     98: "invalid device function",
     209: "no kernel image for this GPU",
     222: "unsupported PTX version",
