@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.software import is_serving_engine
-from rules.findings.base import Category, Finding, Rule, Severity, remedy, rule
+from rules.findings.base import Category, Finding, Rule, Severity, remedy, rule, severity_of_once
 from rules.losses.warm_up import WarmUp, step_evidence, warm_up
 from rules.remedies.engines import later_steps
 from rules.terms import MIN_SHARE, Culprit, CulpritKind
@@ -182,6 +182,7 @@ When it is wrong
                 *_faster_start(found.compilers),
                 code="" if is_serving_engine(analysis.trace) else for_pytorch(_WARM_UP_CODE),
             ),
+            severity=severity_of_once(found.extra_ns, found.recorded_ns),
             ceiling_ns=found.extra_ns,
             window_ns=found.recorded_ns,
             culprit=Culprit(CulpritKind.STEP, slowest.name),

@@ -12,7 +12,7 @@ from parsers.model.late import dataclass
 from rules.findings.category import Category as Category
 from rules.remedies.remedy import Remedy as Remedy
 from rules.remedies.remedy import remedy as remedy
-from rules.terms import NOBODY, Culprit, SourceLine
+from rules.terms import MAJORITY, NOBODY, Culprit, SourceLine
 from rules.wording.words import ANYBODY, Headline, Reader, Words, ours, said, told
 
 if TYPE_CHECKING:
@@ -37,6 +37,12 @@ def severity_of(ceiling_ns: float, window_ns: float) -> Severity:
     """Severity from the ceiling's share of the window."""
     share = ceiling_ns / window_ns if window_ns > 0 else 0.0
     return next((level for level, least in SEVERITY_SHARE.items() if share >= least), Severity.INFO)
+
+
+def severity_of_once(ceiling_ns: float, window_ns: float) -> Severity:
+    """That of what comes once, such as start-up: never high, unless it is most of the recording."""
+    severity = severity_of(ceiling_ns, window_ns)
+    return Severity.MEDIUM if severity is Severity.HIGH and ceiling_ns <= MAJORITY * window_ns else severity
 
 
 class Need(Enum):

@@ -319,6 +319,7 @@ def idle_finding(
     culprit: Culprit | None = None,
     severity: Severity | None = None,
     confidence: str = "high",
+    of_recording: bool = False,
 ) -> Finding:
     """What ``rule`` says of ``waiting``; the headline gets the share of the step, the account who is worst.
 
@@ -341,5 +342,6 @@ def idle_finding(
         intervals=pairs(waiting.intervals),
         unknown=unknown,
         confidence=confidence,
+        of_recording=of_recording,
         divided=rule.category is Category.HOST_BOUND and waiting.blames[0].ns < MAJORITY * waiting.worst_ns,
     )

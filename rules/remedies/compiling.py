@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from parsers.model.late import regex
-from rules.remedies.remedy import Remedy, remedy
+from rules.remedies.remedy import Remedy, pytorch_remedy, remedy
 from rules.wording.words import for_jax, for_python, for_pytorch
 
 COMPILE_ONCE = remedy(
@@ -17,6 +17,16 @@ COMPILE_ONCE = remedy(
     code=for_pytorch("""torch._dynamo.mark_dynamic(batch, 0)          # this size differs from call to call
 step = torch.compile(step, dynamic=True)      # all sizes may
 # TORCH_LOGS=recompiles python train.py       # prints each reason as it happens"""),
+)
+COMPILED_SCRIPTS = pytorch_remedy(
+    "Run the scripted module two or three times with each shape before timing or recording it, or before the first "
+    "request.",
+    "Freeze it (torch.jit.freeze), and use few different shapes: it compiles anew for others. Where compiling takes "
+    "longer than it saves: torch.jit.set_fusion_strategy([]).",
+    code="""model = torch.jit.freeze(torch.jit.script(model.eval()))
+for _ in range(3):
+    model(example)            # watched, then compiled
+torch.cuda.synchronize()""",
 )
 PRECOMPILED_OPERATORS = remedy(
     "Use the operators that come compiled, and compile none for a shape: torch_npu.npu.set_compile_mode("

@@ -18,6 +18,7 @@ from rules.analysis.cpu.asleep import asleep
 from rules.analysis.cpu.interruptions import lock_waits
 from rules.analysis.idle.threads import ThreadActivity, UserFrames
 from rules.analysis.names.regions import is_collection
+from rules.analysis.stretches.script_compiling import script_compiling
 from rules.analysis.stretches.worker_starts import WorkerStarts, worker_starts
 from rules.replay.chance import operators_before, time_within
 from rules.replay.replay import Replay, replay_of
@@ -110,8 +111,14 @@ class Surroundings:
 
     @cached_property
     def pauses_ns(self) -> F64:
-        """How much of each gap is a pause with a fix of its own: garbage is collected, or workers start."""
-        return self.garbage_ns + self.worker_starts_ns + self.first_batches_ns
+        """How much of each gap is a pause that has a fix of its own, or comes once: see what they are added up of."""
+        return self.garbage_ns + self.worker_starts_ns + self.first_batches_ns + self.script_compiling_ns
+
+    @cached_property
+    def script_compiling_ns(self) -> F64:
+        """How much of each gap TorchScript compiled in one of its first calls."""
+        analysis = self.replay.analysis
+        return time_within(self.replay.host, lambda thread: script_compiling(analysis, thread))
 
     @cached_property
     def lock_ns(self) -> F64:

@@ -50,7 +50,9 @@ COMPILERS: tuple[tuple[str, re.Pattern[str]], ...] = (  # who compiles, by the n
     ),
     (
         TORCH_SCRIPT := "TorchScript",
-        regex(r"nvFuser|FusionExecutor|TensorExpr(?!ess)|torch::jit::|^forward$"),
+        regex(
+            r"nvFuser|FusionExecutor|TensorExpr(?!ess)|torch::jit::|prim::\w*Fusion|^forward$|^<forward op>$"
+        ),
     ),
     (
         "XLA",
@@ -73,6 +75,16 @@ _BESIDE = regex(  # the frames around compiled code, guards, launches of Triton'
     r"compile_worker"
 )
 _OF_EVERY_CALL = (TORCH_SCRIPT, "TensorFlow")
+
+
+def is_scripted(name: str) -> bool:
+    """Whether an operator is a call of TorchScript, which bears the same name whether it compiles or not."""
+    return is_work_of(dict(COMPILERS)[TORCH_SCRIPT], name)
+
+
+def only_scripted(name: str) -> bool:
+    """Whether no range of a program bears such a name."""
+    return is_scripted(name) and name != "forward"
 
 
 def is_compiled_code(name: str) -> bool:

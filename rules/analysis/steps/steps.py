@@ -13,9 +13,10 @@ from parsers.model.arrays import distinct_values, median_of, merged, stable_orde
 from parsers.model.events import of_kinds
 from parsers.model.late import dataclass
 from parsers.model.names.calls import Call, calls_of
-from parsers.model.names.per_name import distinct
+from parsers.model.names.per_name import distinct, named
 from parsers.model.names.steps import numbered, step_number
 from rules.analysis.arithmetic.intervals import contains, durations, length, measure, union
+from rules.analysis.names.operators import is_scripted
 from rules.analysis.names.serving_steps import kind_of_step
 from rules.analysis.steps.garbage import collections_among
 from rules.analysis.steps.marks import Mark, cycles_of_loops, cycles_of_regions, follow_on, mark_of
@@ -31,6 +32,7 @@ WARM_UP_RATIO = threshold(
     most=20,
     source="nsys-ai: longest step over the median",
 )
+FIRST_CALLS = 3  # of scripted code, which is watched in one and compiled in the next
 SLOW_AGAIN = 0.5  # of the slowest early step
 # of a step's launches: where the GPU ran fewer before the end of the recording, the step is cut off
 BEFORE_RECORDING = -1
@@ -339,7 +341,12 @@ def _with_warm_up_marked(
     times = lengths[working]
     if len(times) < 2:
         return [replace(step, steady=works) for step, works in zip(steps, has_work, strict=True)]
-    warm = np.arange(len(times)) <= _last_warm(times, warm_up_ratio)
+    compiled = [
+        place
+        for place in range(1, min(len(times), FIRST_CALLS))
+        if _scripts_compile(trace, lanes, steps[working[place]])
+    ]
+    warm = np.arange(len(times)) <= _last_warm(times, warm_up_ratio, compiled)
     kinds = np.array([kind_of_step(steps[index].name) for index in working], np.int64)
     for kind in distinct_values(kinds[(kinds > 0) & warm]).tolist():
         mine = np.flatnonzero(kinds == kind)
@@ -358,15 +365,25 @@ def collecting(trace: Trace, lanes: BOOL, steps: Sequence[Step]) -> I64:
     return measure(spent, begins, ends)
 
 
-def _last_warm(times: I64, warm_up_ratio: float) -> int:
+def _scripts_compile(trace: Trace, lanes: BOOL, step: Step) -> bool:
+    """Whether a call of TorchScript takes most of a step."""
+    calls = trace.events.of_kind(EventKind.CPU_OP)
+    calls = calls[lanes[trace.events.lane[calls]]]
+    calls = calls[(trace.events.start[calls] >= step.start) & (trace.events.start[calls] < step.end)]
+    calls = calls[named(trace, calls, is_scripted)]
+    return bool((durations(trace, calls) > MAJORITY * step.duration).any())
+
+
+def _last_warm(times: I64, warm_up_ratio: float, compiled: Sequence[int] = ()) -> int:
     """The last of the slow steps from the first one on, among them at most one fast one at a time; -1 without any.
 
-    A program may compile again in its third step. Where a later step is about as slow, it is no warm-up.
+    A program may compile again in its third step. Where a later step is about as slow, it is no warm-up. Scripted code
+    only watches its first call, and compiles in the next: then its ``compiled`` step may be the first slow one.
     """
     usual = float(median_of(times[len(times) // 2 :]))
     last = -1
     for index in np.flatnonzero(times[: (len(times) + 1) // 2] > warm_up_ratio * usual).tolist():
-        if index - last > (2 if last >= 0 else 1):
+        if index - last > (2 if last >= 0 else 1) and index not in compiled:
             break
         last = index
     if last < 0 or last + 1 >= len(times):

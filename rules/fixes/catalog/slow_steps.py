@@ -123,9 +123,10 @@ What makes it more or less
         longer = float(np.mean(lengths[slow]) - median_of(lengths))
         around = surroundings_of(analysis)
         started = float(around.worker_starts_ns.sum() + around.first_batches_ns.sum()) / len(replay.spans)
-        if max(evaluation_ns(replay), started) >= MAJORITY * longer * count:
-            return  # so is an evaluation, and so are workers that start anew
         nodes = slow[host.step]
+        compiled = float(around.script_compiling_ns[nodes].sum()) / len(replay.spans)
+        if max(evaluation_ns(replay), started, compiled) >= MAJORITY * longer * count:
+            return  # so is an evaluation, and so are workers that start anew; first calls of TorchScript come once
         operations = nodes[device.launch]
         meetings = distinct_values(device.meeting[operations & (device.meeting >= 0)])
         numbers = np.searchsorted(distinct_values(device.meeting[device.meeting >= 0]), meetings)
