@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from rules.analysis.gpu.inside_window import operations
 from rules.analysis.ranks.collectives import measured_bus_bandwidth
 from rules.analysis.ranks.late import CollectiveRow, Ranks
 from rules.analysis.ranks.recorded import RecordedRun, ranks_of
-from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
+from rules.findings.base import Category, Finding, Need, Rule, Severity, remedy, rule, severity_of_once
 from rules.losses.lost_time import Extent, event_evidence, extent
 from rules.remedies.communication import EQUAL_WORK, hidden_communication
 from rules.terms import MAJORITY, MIN_SHARE, NOBODY, Culprit, CulpritKind
@@ -62,6 +63,7 @@ def _sent(adapter: str, time: I64, value: F64, within: Intervals) -> Sent | None
 
 
 BEYOND_THE_OTHERS = 10  # times what the others usually take
+START_UP_NS = 100_000_000  # a first collective that makes connections takes at least as long
 MANY_OTHERS = 4  # collectives that tell what is usual
 FEW_LARGE_BYTES = 200_000_000  # one message this large cannot start before nearly all gradients are there
 
@@ -84,7 +86,11 @@ How it decides
     beyond that is waiting, which is another finding. The rest, averaged over the GPUs, is the ceiling.
 
     One collective that takes half of this time and ten times as long as the others, in a recording whose steps do not
-    repeat, is told as what it is. So is waiting that is half of it, where each rank comes last at times.
+    repeat, is told as what it is, with little confidence; where not all ranks are open, also a single one, or one of
+    two or three. It is start-up if it is the first one, takes 100 ms or more, sends no more than the others and
+    hardly waits for another rank: then connections are made. What comes once is high only where it is most of the
+    recording, and never where a rank is missing that may have come late. Waiting that is half of the communication,
+    where each rank comes last at times, is told as that.
 
 What to try
     Start the transfers earlier: several gradient buckets instead of one, reduction during the backward pass instead
@@ -133,10 +139,15 @@ When it is wrong
 
     def _one_long(self, analysis: Analysis, once: _OneLong, found_in: Extent, **said: Any) -> Finding:
         """The one collective that takes most of the time, which says nothing about later steps."""
+        severity = severity_of_once(once.ns, analysis.window_ns)
+        if once.why is _Why.UNKNOWN and severity is Severity.HIGH:
+            severity = Severity.MEDIUM
+        what = "Start-up: the first {} is long" if once.why is _Why.FIRST else "One long {}"
         return self.finding(
             analysis,
-            headline=Headline(f"One long {once.kind}", found_in.share(once.ns)),
-            remedy=_LATER_STEPS if once.waits else _LESS_AT_ONCE,
+            severity=severity,
+            headline=Headline(what.format(once.kind), found_in.share(once.ns)),
+            remedy=_AFTER_ONE_LONG[once.why],
             ceiling_ns=once.ns,
             of_recording=True,
             confidence="low",
@@ -162,47 +173,66 @@ def matter(in_turn_ns: int, exposed_ns: int) -> str:
     return "Ranks wait for each other in turn" if in_turn else "Communication is not overlapped"
 
 
+class _Why(Enum):
+    """Why one collective is long."""
+
+    UNKNOWN = (
+        "these recordings alone do not say whether the network is slow, another rank comes late, which is not open, or "
+        "it sends far more than others"
+    )
+    WAITS = (
+        "it waits for a rank that starts later, sends far more than they do, or hands out what is sent once, such as "
+        "the parameters"
+    )
+    FIRST = "it is the first one, when ranks make their connections and load code, and sends no more than the others"
+    SENDS_MORE = "it hardly waits for another rank, so it sends far more than they do"
+
+
 @dataclass(frozen=True, slots=True)
 class _OneLong:
-    """A collective that takes most of the exposed time, as no other does, in a recording without repeated steps.
-
-    ``waits``: for another rank, or nobody knows, as not all were recorded.
-    """
+    """A collective that takes most of the exposed time, as no other does, in a recording without repeated steps."""
 
     kind: str
     ns: int
-    usual_ns: int
-    waits: bool
+    usual_ns: int  # 0 without others
+    why: _Why
 
     @property
     def text(self) -> str:
-        why = (
-            "it waits for a rank that starts later, sends far more than they do, or hands out what is sent once, such "
-            "as the parameters."
-            if self.waits
-            else "it hardly waits for another rank, so it sends far more than they do."
-        )
-        took = f"takes {duration(self.ns)} of this, and the others usually {duration(self.usual_ns)}"
-        return f" One {self.kind} {took}: {why}"
+        others = f", and the others usually {duration(self.usual_ns)}" if self.usual_ns else ""
+        return f" One {self.kind} takes {duration(self.ns)} of this{others}: {self.why.value}."
 
 
 def _one_long(analysis: Analysis, ranks: Ranks[RecordedRun], events: I64, exposed_ns: int) -> _OneLong | None:
     trace, took = analysis.trace, durations(analysis.trace, events)
-    if analysis.steps_in_window > 1 or len(took) < MANY_OTHERS:
+    if analysis.steps_in_window > 1 or not len(took):
         return None
     longest = int(took.argmax())
-    ns, usual = int(took[longest]), int(median_of(np.delete(took, longest)))
+    ns, event = int(took[longest]), int(events[longest])
+    usual = int(median_of(np.delete(took, longest))) if len(took) > 1 else 0
     if ns < MAJORITY * exposed_ns or ns < BEYOND_THE_OTHERS * usual:
         return None
-    event = int(events[longest])
-    kind = trace.text_attribute(Attribute.COLLECTIVE, event) or "collective"
     device = trace.lane_device[trace.events.lane[event]]
     rows = [row for row in ranks.run.meetings.with_collectives.tolist() if ranks.run.device(row) == device]
     waited = [
         length(clip(ranks.waits(row), trace.events.start[event], trace.events.end[event])) for row in rows
     ]
-    known = bool(rows) and _every_rank(ranks)
-    return _OneLong(kind, ns, usual, not known or max(waited) >= MAJORITY * ns)
+    size_of = trace.attribute(Attribute.MESSAGE_BYTES, events, 0)
+    sends_more = len(took) > 1 and size_of[longest] > median_of(np.delete(size_of, longest))
+    columns = ranks.run.columns
+    first = trace.events.start[event] == columns.start[columns.device == device].min()
+    if not rows or not _every_rank(ranks):
+        why = _Why.UNKNOWN
+    elif max(waited) >= MAJORITY * ns:
+        why = _Why.WAITS
+    elif first and not sends_more and ns >= START_UP_NS:
+        why = _Why.FIRST
+    else:
+        why = _Why.SENDS_MORE
+    if len(took) < MANY_OTHERS and why not in (_Why.UNKNOWN, _Why.FIRST):
+        return None
+    kind = trace.text_attribute(Attribute.COLLECTIVE, event) or "collective"
+    return _OneLong(kind, ns, usual, why)
 
 
 def _every_rank(ranks: Ranks[RecordedRun]) -> bool:
@@ -215,10 +245,30 @@ _LATER_STEPS = remedy(
     "If it is as long in later steps, record every rank and open all files together: they show which one comes last.",
     code=for_python("""schedule = torch.profiler.schedule(wait=5, warmup=2, active=5)   # on every rank"""),
 )
+_OTHER_RANKS = _LATER_STEPS.after(
+    "Open the recordings of all ranks of this group together: they show whether a rank comes late, or all of them wait "
+    "for the network."
+)
+_WARM_UP = remedy(
+    "Nothing, for a run of many steps: it comes once. Run a few steps before the recording begins, so that it holds "
+    "none of this.",
+    "If the start itself takes too long: one small collective right after the start makes the connections early, and "
+    "fewer groups make fewer of them.",
+    code=for_python("""dist.all_reduce(torch.zeros(1, device="cuda"))   # makes the connections
+torch.cuda.synchronize()"""),
+)
 _LESS_AT_ONCE = remedy(
     "Send less: keep split what each rank can use in parts, such as the logits of a large vocabulary, or use 16 bits.",
     "If it is sent only once, as parameters are at the start, record later steps: they say what a step costs.",
 )
+
+
+_AFTER_ONE_LONG = {
+    _Why.UNKNOWN: _OTHER_RANKS,
+    _Why.WAITS: _LATER_STEPS,
+    _Why.FIRST: _WARM_UP,
+    _Why.SENDS_MORE: _LESS_AT_ONCE,
+}
 
 
 def _kernels(analysis: Analysis, ranks: Ranks[RecordedRun], device: int) -> I64:

@@ -18,7 +18,7 @@ from rules.analysis.ranks.collectives import CollectiveColumns, collective_colum
 from rules.analysis.ranks.groups import NEIGHBOURS, messages_passed_on, stages_of, waiting_in_receives
 from rules.analysis.ranks.late import Ranks
 from rules.analysis.ranks.recorded import RecordedRun, ranks_of
-from rules.findings.base import Category, Evidence, Finding, Need, Rule, remedy, rule
+from rules.findings.base import Category, Evidence, Finding, Need, Rule, Severity, remedy, rule
 from rules.losses.lost_time import any_stream, event_evidence, evidence_of, extent
 from rules.remedies.communication import (
     BESIDE_COMPUTATION,
@@ -28,7 +28,7 @@ from rules.remedies.communication import (
     keep_up,
 )
 from rules.replay.late_ranks import gain_without_late_ranks
-from rules.terms import MIN_SHARE, Culprit, CulpritKind, Unit, threshold
+from rules.terms import MIN_SHARE, NEARLY_ALL, Culprit, CulpritKind, Unit, threshold
 from rules.wording.late_ranks import because, cannot_tell, clocks_agree, explanation, headline, late_names
 from rules.wording.words import (
     Headline,
@@ -44,6 +44,7 @@ from rules.wording.words import (
 )
 
 MAX_EVIDENCE = 20
+MANY_MEETINGS = 5  # of which the first one alone is late: fewer say little about the later ones
 
 
 @rule
@@ -70,7 +71,8 @@ How it decides
     that these idle longer than they do, how much more slowly they compute alongside a waiting collective (no more
     than they visibly wait, if nothing shows what the late ranks do more of); but no more than a replay gains in which
     the late ranks take no CPU time at all. If every rank is limited by its CPU, the latest one is so by chance, and
-    that is little.
+    that is little. Where no steps repeat, and the first of at least 5 collectives holds nine tenths of the waiting, the
+    rank only starts later: the finding is low then.
 
 What to try
     Look at what the late rank does in that time: more GPU work (uneven batches, padding, an extra evaluation), more
@@ -94,11 +96,14 @@ When it is wrong
         device = ranks.run.device(ranks.late[0])
         rank = trace.devices[device].rank
         patient = int(ranks.others[ranks.waiting[ranks.others].argmax()])
+        starts = _only_starts_late(analysis, ranks, patient)
         intervals = clip(ranks.run.alone(patient), *analysis.window)
         yield self.finding(
             analysis,
             headline=headline(ranks, ceiling),
-            account=explanation(ranks, ceiling),
+            account=explanation(ranks, ceiling) + (_AT_THE_START if starts else ""),
+            severity=Severity.LOW if starts else None,
+            of_recording=starts,
             remedy=keep_up(ranks).and_then(
                 "Compare the ranks' rows in the Ranks tab: compute, communication and waiting for each step."
             ),
@@ -111,6 +116,19 @@ When it is wrong
             intervals=pairs(intervals),
             unknown=(cannot_tell(ranks) + _SLOWER + clocks_agree(ranks),),
         )
+
+
+_AT_THE_START = " Nearly all of it is at the first one: this rank starts later, which comes once."
+
+
+def _only_starts_late(analysis: Analysis, ranks: Ranks[RecordedRun], patient: int) -> bool:
+    """Whether the row that waits most does so at its first collective alone, of several, where no steps repeat."""
+    meetings, run = ranks.run.meetings, ranks.run
+    mine = meetings.of_row(patient)
+    if analysis.steps_in_window > 1 or len(mine) < MANY_MEETINGS:
+        return False
+    start, waited = run.columns.start[run.places[mine]], meetings.waiting[mine]
+    return bool(waited[start.argmin()] >= NEARLY_ALL * waited.sum())
 
 
 _SLOWER = ours(

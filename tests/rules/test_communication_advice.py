@@ -8,7 +8,7 @@ import pytest
 
 from rules import diagnose
 from rules.analysis.analysis import Analysis
-from rules.findings.base import Category, Finding
+from rules.findings.base import Category, Finding, Severity
 from rules.fixes.plan import make_plan
 from tests.rules.builder import TinyTrace, steps
 from tests.rules.test_fixes import promised
@@ -215,7 +215,106 @@ def test_one_long_collective_waits_for_another_rank_or_sends_more(
     found = next(each for each in findings if each.category is Category.EXPOSED_COMMUNICATION)
     assert found.headline.what == "One long allgather"
     assert ("it hardly waits for another rank" in found.explanation) is not waits
-    assert found.advice[0].startswith("Record later steps" if waits else "Send less")
+    assert ("do not say whether the network is slow" in found.explanation) is waits
+    assert found.advice[0].startswith("Open the recordings of all ranks" if waits else "Send less")
+    assert (found.severity, found.confidence) == (Severity.MEDIUM if waits else Severity.HIGH, "low")
+    assert found.of_recording
+
+
+def first_meeting(
+    took: float = 150_000,
+    size: int = 4,
+    *,
+    late: float = 0.0,
+    rounds: int = 8,
+    compute: float = 500.0,
+    at_first: bool = True,
+) -> Finding | None:
+    """Two ranks whose first allreduce takes ``took`` us, of which the other one comes ``late``; then equal rounds."""
+    trace = TinyTrace()
+    for rank in range(2):
+        trace.rank = rank
+        at = 0.0
+        trace.operation(at, at + 10, "fill", 0, device=rank)
+        for number in range(rounds):
+            long = number == (0 if at_first else rounds // 2)
+            begin = at + 20 + (late if long and rank else 0.0)
+            end = at + 20 + (took if long else 1_000)
+            trace.collective(
+                begin, end, begin - 10, device=rank, group_size=2, size=size if long else 33_000_000
+            )
+            for place in range(3):
+                start = end + place * compute / 3
+                trace.operation(start, start + compute / 3, f"gemm{number}_{place}", end - 5, device=rank)
+            at = end + compute
+    findings = diagnose(trace.build()).findings
+    return next((each for each in findings if each.category is Category.EXPOSED_COMMUNICATION), None)
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({}, "Start-up: the first allreduce is long"),
+        ({"took": 100_010.0}, "Start-up: the first allreduce is long"),
+        ({"took": 99_900.0}, "One long allreduce"),
+        ({"size": 33_000_000}, "Start-up: the first allreduce is long"),
+        ({"size": 33_000_001}, "One long allreduce"),
+        ({"at_first": False}, "One long allreduce"),
+        ({"late": 100_000.0}, "One long allreduce"),
+        ({"rounds": 2}, "Start-up: the first allreduce is long"),
+        ({"rounds": 2, "took": 99_900.0}, "Communication is not overlapped"),
+    ],
+)
+def test_a_first_meeting_in_which_nobody_is_late_and_little_is_sent_makes_connections(
+    changed: dict[str, Any], told: str
+) -> None:
+    found = first_meeting(**changed)
+    assert found is not None
+    assert found.headline.what == told
+    assert ("when ranks make their connections" in found.explanation) is told.startswith("Start-up")
+
+
+@pytest.mark.parametrize(("compute", "severity"), [(15_000.0, Severity.HIGH), (22_000.0, Severity.MEDIUM)])
+def test_a_start_is_high_only_where_it_is_most_of_the_recording(compute: float, severity: Severity) -> None:
+    found = first_meeting(compute=compute)
+    assert found is not None
+    assert (found.severity, found.of_recording, found.fix) == (severity, True, "")
+    assert "comes once" in found.advice[0]
+
+
+@pytest.mark.parametrize(("kind", "told"), [("allreduce", True), ("", True)])
+def test_a_single_collective_of_a_rank_alone_says_nothing_of_the_network(kind: str, told: bool) -> None:
+    trace = TinyTrace(rank=0)
+    trace.operation(0, 80, "sm90_gemm", 0)
+    trace.collective(100, 10_100, 10, collective=kind, group_size=8)
+    trace.operation(10_750, 10_900, "sm90_gemm", 50)
+    findings = diagnose(trace.build()).findings
+    (found,) = (each for each in findings if each.category is Category.EXPOSED_COMMUNICATION)
+    assert found.headline.what == f"One long {kind or 'collective'}"
+    assert (found.severity, found.confidence) == (Severity.MEDIUM, "low")
+    assert "and the others" not in found.explanation
+
+
+@pytest.mark.parametrize(
+    ("rounds", "later", "low"), [(5, 0.0, True), (4, 0.0, False), (12, 30_000.0, False), (12, 5_000.0, True)]
+)
+def test_a_rank_that_only_starts_later_is_late_once(rounds: int, later: float, low: bool) -> None:
+    trace = TinyTrace()
+    for rank in range(2):
+        trace.rank = rank
+        at = 0.0
+        trace.operation(at, at + 10, "fill", 0, device=rank)
+        for number in range(rounds):
+            late = 100_000 if not number else later if number == 1 else 0
+            begin, end = at + 20 + (late if rank else 0), at + 20 + late + 1_000
+            trace.collective(begin, end, begin - 10, device=rank, group_size=2)
+            trace.operation(end, end + 20_000, f"gemm{number}", end - 5, device=rank)
+            at = end + 20_000
+    findings = diagnose(trace.build()).findings
+    (found,) = (each for each in findings if each.category is Category.STRAGGLER)
+    assert ("this rank starts later, which comes once" in found.explanation) is low
+    assert (found.severity is Severity.LOW) is low
+    assert found.of_recording is low
 
 
 @pytest.mark.parametrize(
