@@ -11,16 +11,7 @@ from parsers.model.arrays import without
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.intervals import (
-    Intervals,
-    clip,
-    durations,
-    length,
-    pairs,
-    subtract,
-    time_by_name,
-    union,
-)
+from rules.analysis.arithmetic.intervals import durations, length, pairs, subtract, time_by_name, union
 from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.analysis.gpu.inside_window import busiest_device, operations
 from rules.analysis.gpu.launch_sizes import (
@@ -32,7 +23,7 @@ from rules.analysis.gpu.launch_sizes import (
     nearly_empty,
     warps_held,
 )
-from rules.analysis.gpu.unified_memory import waiting_for_pages
+from rules.analysis.gpu.unified_memory import without_pages
 from rules.analysis.names.families import Family
 from rules.analysis.names.host_language import is_python
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
@@ -97,7 +88,7 @@ When it is wrong
         if worst is None:
             return
         events, used = found[worst]
-        whole = _without_pages(analysis, worst, union(*trace.events.spans(events)))
+        whole = without_pages(analysis, worst, union(*trace.events.spans(events)))
         took = durations(trace, events)
         ceiling = int(length(whole) * (1.0 - float(np.average(used, weights=np.maximum(took, 1)))))
         if share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:
@@ -139,11 +130,6 @@ When it is wrong
             unknown=(ours("What limits these kernels: this requires $NsightComputes counters."),),
             confidence="medium",
         )
-
-
-def _without_pages(analysis: Analysis, device: int, within: Intervals) -> Intervals:
-    """What kernels take inside the window, but for what they wait for pages: more blocks would not end that."""
-    return clip(subtract(within, waiting_for_pages(analysis, device)), *analysis.window)
 
 
 def _half_empty(analysis: Analysis, device: int) -> tuple[I64, F64]:
@@ -232,7 +218,7 @@ When it is wrong
         others = without(kernels, events)
         table = trace.events
         alone = subtract(union(*table.spans(events)), union(*table.spans(others)))
-        alone = _without_pages(analysis, worst, alone)
+        alone = without_pages(analysis, worst, alone)
         took = durations(trace, events)
         ceiling = int(length(alone) * (1 - float(np.average(used, weights=took))))
         if share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:

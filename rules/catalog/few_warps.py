@@ -13,11 +13,12 @@ from parsers.model.names.kernels import kernel_name
 from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.intervals import clip, durations, length, pairs, subtract, union
+from rules.analysis.arithmetic.intervals import durations, length, pairs, subtract, union
 from rules.analysis.gpu.gpu_vendor import is_amd
 from rules.analysis.gpu.held_up import held_up_by_pages
 from rules.analysis.gpu.inside_window import busiest_device, operations
 from rules.analysis.gpu.launch_sizes import has_own_name, multiprocessors_of, nearly_empty, warps_held
+from rules.analysis.gpu.unified_memory import without_pages
 from rules.analysis.names.families import Family
 from rules.analysis.names.host_language import is_python
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
@@ -73,7 +74,8 @@ When it is wrong
         events, held = found[worst]
         table = trace.events
         others = without(operations(analysis, worst, EventKind.KERNEL), events)
-        alone = clip(subtract(union(*table.spans(events)), union(*table.spans(others))), *analysis.window)
+        alone = subtract(union(*table.spans(events)), union(*table.spans(others)))
+        alone = without_pages(analysis, worst, alone)
         took = durations(trace, events)
         ceiling = int(length(alone) * (1 - float(np.average(held, weights=took))))
         if share(analysis, ceiling) < analysis.thresholds[MIN_SHARE]:

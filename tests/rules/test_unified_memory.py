@@ -75,6 +75,15 @@ def test_own_kernels_with_few_warps_are_told_without_their_waiting() -> None:
     assert share(500.0) == pytest.approx(share(0.0) / 2, abs=0.02)
 
 
+def test_kernels_with_one_warp_for_a_scheduler_are_told_without_their_waiting() -> None:
+    def share(moving: float) -> float:
+        findings = diagnose(trace_of(moving, block=128, grid=132).build()).findings
+        return sum(each.ceiling_ns / each.window_ns for each in findings if each.rule == "few-warps")
+
+    assert share(0.0) > 0.8
+    assert share(500.0) == pytest.approx(share(0.0) / 2, abs=0.02)
+
+
 def test_page_faults_tell_of_the_waiting_where_few_pages_move() -> None:
     trace = trace_of(0.0)
     lane = trace._lane(LaneKind.OTHER, None, 0, 99)

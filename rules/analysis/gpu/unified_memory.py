@@ -9,7 +9,16 @@ from parsers.model.late import dataclass
 from parsers.model.names.kernels import is_migration, is_page_fault
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.intervals import EMPTY, Intervals, durations, intersect, measure, union
+from rules.analysis.arithmetic.intervals import (
+    EMPTY,
+    Intervals,
+    clip,
+    durations,
+    intersect,
+    measure,
+    subtract,
+    union,
+)
 from rules.analysis.gpu.inside_window import operations
 
 MIN_WAITING = 0.25  # of a kernel's time: less costs a long kernel little
@@ -68,6 +77,11 @@ def waiting_for_pages(analysis: Analysis, device: int) -> Intervals:
     """When kernels of a device that wait for pages do so: nothing that they could do faster would make it shorter."""
     found = pages_in_kernels(analysis, device)
     return intersect(found.waiting, union(*analysis.trace.events.spans(found.kernels)))
+
+
+def without_pages(analysis: Analysis, device: int, within: Intervals) -> Intervals:
+    """What kernels take inside the window, but for what they wait for pages: more blocks would not end that."""
+    return clip(subtract(within, waiting_for_pages(analysis, device)), *analysis.window)
 
 
 def mostly_leave(analysis: Analysis, moves: I64) -> bool:
