@@ -8,7 +8,7 @@ from parsers.chrome.build.quarantine import Table
 from parsers.chrome.decode.collect import Columns
 from parsers.chrome.decode.messages import tensor_bytes
 from parsers.model import I32, I64, U8, Attribute, EventKind
-from parsers.model.arrays import distinct_values, numbered_values, place_in, rows_by
+from parsers.model.arrays import among, distinct_values, numbered_values, place_in, rows_by
 from parsers.model.builder import TraceBuilder
 from parsers.model.events import of_kinds
 from parsers.model.names.collectives import collective_of, is_collective_kernel
@@ -71,9 +71,11 @@ def _from_nccl_ranges(builder: TraceBuilder, name: I32, kind: U8) -> None:
     """Ranges such as "nccl:all_reduce" state their tensors' shapes where no operator states a message size."""
     ours = np.fromiter((text.startswith("nccl:") for text in builder.strings), bool, len(builder.strings))
     ranges = np.flatnonzero(of_kinds(kind, EventKind.REGION) & ours[name])
+    if not len(ranges):
+        return
     dims, types = (
-        dict(zip(*(side.tolist() for side in builder.statements(which)), strict=True))
-        for which in (Attribute.INPUT_DIMS, Attribute.INPUT_TYPES)
+        dict(zip(*(side[among(events, ranges)].tolist() for side in (events, values)), strict=True))
+        for events, values in map(builder.statements, (Attribute.INPUT_DIMS, Attribute.INPUT_TYPES))
     )
     for number in ranges.tolist():
         if number in dims and number in types:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
+from itertools import compress
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -195,12 +196,19 @@ class Columns:
     def _instants(
         self, phase: str, category: str | None, events: list[Event | MemoryEvent], rows: I64
     ) -> None:
-        starts = nanoseconds([event.ts for event in events]).tolist()
-        for event, start, row in zip(events, starts, rows.tolist(), strict=True):
-            arguments = event.args
-            if event.name == "[memory]" and arguments is not None:
-                self.memory.add(start, event.tid, arguments)
-                continue
+        starts = nanoseconds([event.ts for event in events])
+        of_memory = [event.name == "[memory]" and event.args is not None for event in events]
+        if True in of_memory:
+            mine = list(compress(events, of_memory))
+            which = np.array(of_memory)
+            self.memory.add(
+                starts[which], [event.tid for event in mine], [event.args or _NO_ARGUMENTS for event in mine]
+            )
+            if len(mine) == len(events):
+                return
+            others = ~which
+            events, starts, rows = list(compress(events, others.tolist())), starts[others], rows[others]
+        for event, start, row in zip(events, starts.tolist(), rows.tolist(), strict=True):
             number = event.id if event.id is not None else _scoped_id(event)
             self.instants.append(
                 Instant(phase, start, event.name or "", category, event.pid, event.tid, number, row)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Any
 
@@ -42,27 +43,30 @@ class MemoryColumns:
 
 @dataclass(slots=True)
 class MemorySamples:
-    """Gathers them row by row."""
+    """Gathers them chunk by chunk, row by row."""
 
     _rows: array[int] = field(default_factory=lambda: array("q"))
 
     def __len__(self) -> int:
         return len(self._rows) // len(_FIELDS)
 
-    def add(self, start: int, thread: Any, stated: MemoryArguments | Arguments) -> None:
-        """The state of one allocator after it gave or took; ``start`` in ns."""
-        self._rows.extend(
+    def add(self, start: I64, thread: list[Any], stated: Sequence[MemoryArguments | Arguments]) -> None:
+        """The states of allocators after they gave or took; ``start`` in ns."""
+        rows = np.empty((len(start), len(_FIELDS)), np.int64)
+        for number, column in enumerate(
             (
-                _number(stated.memory_device_type),
-                _number(stated.memory_device),
+                _numbers([each.memory_device_type for each in stated]),
+                _numbers([each.memory_device for each in stated]),
                 start,
-                _number(stated.allocated),
-                _number(stated.reserved),
-                _number(stated.changed_bytes),
-                _number(stated.address),
-                _number(thread, -1),
+                _numbers([each.allocated for each in stated]),
+                _numbers([each.reserved for each in stated]),
+                _numbers([each.changed_bytes for each in stated]),
+                _numbers([each.address for each in stated]),
+                _numbers(thread, -1),
             )
-        )
+        ):
+            rows[:, number] = column
+        self._rows.frombytes(rows.tobytes())
 
     def packed(self) -> bytes:
         """All rows as bytes, for another process on the same machine."""
@@ -76,6 +80,13 @@ class MemorySamples:
         return MemoryColumns(*(np.ascontiguousarray(column) for column in table.T))
 
 
-def _number(value: Any, otherwise: int = 0) -> int:
-    number = whole_number(value)
-    return number if number is not None and _MIN_NUMBER < number < _MAX_NUMBER else otherwise
+def _numbers(values: list[Any], otherwise: int = 0) -> I64:
+    """The whole numbers that these are; ``otherwise`` for what is none, or too large a one."""
+    if set(map(type, values)) != {int}:
+        values = [otherwise if (number := whole_number(value)) is None else number for value in values]
+    try:
+        column = np.fromiter(values, np.int64, len(values))
+    except OverflowError:
+        column = np.array([max(_MIN_NUMBER, min(value, _MAX_NUMBER)) for value in values], np.int64)
+    column[(column <= _MIN_NUMBER) | (column >= _MAX_NUMBER)] = otherwise
+    return column

@@ -44,9 +44,11 @@ class Stated:
     attributes: dict[Attribute, list[tuple[I64, I64]]] = field(default_factory=lambda: defaultdict(list))
     call_sizes: list[tuple[I64, I64]] = field(default_factory=list)  # bytes that API calls were asked to copy
     _texts: Numbered[bytes] = field(default_factory=lambda: Numbered())
-    _names: list[int] = field(default_factory=list)  # name of each text; -1 for an empty one
+    # name of each text; -1 for an empty one
+    _names: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     _shapes: Numbered[bytes] = field(default_factory=lambda: Numbered())
-    _sizes: list[tuple[int, int]] = field(default_factory=list)  # product and text of each shape
+    # product and text of each shape
+    _sizes: I64 = field(default_factory=lambda: np.empty((0, 2), np.int64))
 
     def joined(self) -> dict[Attribute, tuple[I64, I64]]:
         """Events and values of each attribute; those that were stated of the same events share one array of them."""
@@ -151,21 +153,25 @@ class Stated:
         if raws.count(NO_TEXT) == len(raws):
             return
         places = _numbers_of(raws, self._texts)
-        for text in islice(self._texts, len(self._names), None):
-            self._names.append(self.names[text.decode("utf-8", "replace")] if text else -1)
-        column = np.array(self._names, np.int64)[places]
+        new = islice(self._texts, len(self._names), None)
+        self._names = _longer(self._names, [self._name_of(text) for text in new])
+        column = self._names[places]
         stated = column >= 0
         self._attribute(which, numbers[stated], column[stated])
 
     def _shape(self, product: Attribute, shape: Attribute, numbers: I64, raws: Sequence[Raw | bytes]) -> None:
         places = _numbers_of(raws, self._shapes)
-        self._sizes += map(self._shape_of, islice(self._shapes, len(self._sizes), None))
-        sizes = np.array(self._sizes, np.int64)[places]
+        new = islice(self._shapes, len(self._sizes), None)
+        self._sizes = _longer(self._sizes, list(map(self._shape_of, new)))
+        sizes = self._sizes[places]
         stated = sizes[:, 0] >= 0
         if not stated.all():
             numbers, sizes = numbers[stated], sizes[stated]
         self._attribute(product, numbers, sizes[:, 0])
         self._attribute(shape, numbers, sizes[:, 1])
+
+    def _name_of(self, text: bytes) -> int:
+        return self.names[text.decode("utf-8", "replace")] if text else -1
 
     def _shape_of(self, text: bytes) -> tuple[int, int]:
         sides = text.strip(b'[]" ').split(b",")
@@ -181,10 +187,15 @@ class Stated:
         return product, self.names[",".join(map(str, numbers))]
 
 
+def _longer(column: I64, more: Sequence[Any]) -> I64:
+    """The column with more values behind its own, which are not gone through again."""
+    return np.concatenate((column, np.array(more, np.int64))) if more else column
+
+
 def _numbers_of(raws: Sequence[Raw | bytes], known: Numbered[bytes]) -> I64:
     """The number of each text, which are cut from all of them in one piece where none has the byte between them."""
     count, joined, first = len(raws), b"\0".join(raws), bytes(raws[0])
-    if joined == b"\0".join([first] * count):
+    if len(joined) == (len(first) + 1) * count - 1 and joined == b"\0".join([first] * count):
         return np.full(count, known[first])
     texts = joined.split(b"\0")
     if len(texts) != count:

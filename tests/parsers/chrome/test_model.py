@@ -245,6 +245,24 @@ def test_allocator_samples_become_counters(tmp_path: Path) -> None:
     assert allocated.time.tolist() == [1000, 3000]
 
 
+def test_what_an_allocator_states_may_be_text_and_what_is_no_number_is_0(tmp_path: Path) -> None:
+    def sample(time: int, **stated: object) -> dict[str, object]:
+        arguments = {"Total Reserved": 500, "Device Id": 0, "Device Type": 1, **stated}
+        return {
+            "ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": "7", "ts": time,
+            "args": {key.replace("_", " "): value for key, value in arguments.items()},
+        }  # fmt: skip
+
+    said: tuple[object, ...] = (8, "0x10", 24.0, "many", 2**62, 2**70, -(2**62))
+    events = [kernel("k", 0, 20)]
+    events += [sample(time, Total_Allocated=each) for time, each in enumerate(said)]
+    events.insert(3, {**sample(30), "name": "a mark"})
+    trace = trace_of(tmp_path, events)
+    allocated = next(each for each in trace.counters if each.name == "GPU 0 allocated memory")
+    assert allocated.value.tolist() == [8, 16, 24, 0, 0, 0, 0]
+    assert names(trace) == ["k", "a mark"]
+
+
 def test_counter_events_become_counters(tmp_path: Path) -> None:
     events = [complete("op", 0, 10)] + [
         {"ph": "C", "name": "queue", "pid": 1, "ts": time, "args": {"length": time * 2, "text": "x"}}
