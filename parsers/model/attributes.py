@@ -6,7 +6,7 @@ from enum import Enum
 
 import numpy as np
 
-from parsers.model.arrays import I64
+from parsers.model.arrays import I64, place_if_there
 from parsers.model.late import dataclass
 
 
@@ -119,5 +119,5 @@ class AttributeColumn:
         """The values of ``events``; ``default`` where an event has none."""
         if not len(self.event):
             return np.full(len(events), default, np.int64)
-        place = np.minimum(self.event.searchsorted(events), len(self.event) - 1)
+        place = place_if_there(events, self.event)
         return np.where(self.event[place] == events, self.value[place], default)

@@ -6,7 +6,7 @@ from dataclasses import field
 
 import numpy as np
 
-from parsers.model.arrays import BOOL, I32, I64, U8, stable_order
+from parsers.model.arrays import BOOL, I32, I64, U8, place_if_there, stable_order
 from parsers.model.late import dataclass
 
 COLUMNS: dict[str, type[np.integer]] = {
@@ -153,7 +153,7 @@ class Links:
         """The launch event of each operation; -1 where none was recorded."""
         if not len(self.operation):
             return np.full(len(operations), -1, np.int64)
-        place = np.minimum(self.operation.searchsorted(operations), len(self.operation) - 1)
+        place = place_if_there(operations, self.operation)
         return np.where(self.operation[place] == operations, self.launch[place], -1)
 
     def operations_of(self, launch: int) -> I64:

@@ -10,7 +10,7 @@ from functools import cache, partial
 import numpy as np
 
 from parsers.model import I64, Attribute, EventKind, Trace, derived
-from parsers.model.arrays import rows_by
+from parsers.model.arrays import numbered_rows, rows_by
 from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named, numbers_of
 from rules.analysis.arithmetic.innermost import Innermost
@@ -36,8 +36,6 @@ _PRECISIONS = {
 }
 # in names of kernels that calculate in TF32
 _TENSOR_CORES_FOR_SINGLE = ("tf32", "s1688", "tensorop", "_sss_")
-# numbers that reach more than so many times as far as there are of them: others are counted
-_WORTH_SORTING = 8
 _HALVES = regex(r"bfloat16|bf16|__half|c10::half|fp16|opaquetype<2", re.IGNORECASE)
 _DOUBLES = regex(r"double|long|int64|opaquetype<8", re.IGNORECASE)
 
@@ -163,7 +161,7 @@ def operator_roofs(
         calls, call_ns, own_longest = calls[wanted], call_ns[wanted], own_longest[wanted]
     model = _models(trace)[events.lane[own_longest]]
     shapes = kinds_of_calls(trace, calls)
-    row_of = _numbered(shapes, model)
+    row_of = numbered_rows(*shapes.T, model)
     ns = np.bincount(row_of, call_ns).astype(np.int64)
     rows = np.split(calls[np.argsort(row_of, kind="stable")], np.cumsum(np.bincount(row_of))[:-1])
     longest = np.zeros(len(ns), np.int64)
@@ -192,24 +190,8 @@ def calls_asked(trace: Trace) -> dict[tuple[int, ...], int]:
     calls = calls[named(trace, calls, _BY_NUMBERS.search)]
     calls = trace.events.by_start(calls)
     shapes = kinds_of_calls(trace, calls)
-    first = np.unique(_numbered(shapes), return_index=True)[1]
+    first = np.unique(numbered_rows(*shapes.T), return_index=True)[1]
     return dict(zip(map(tuple, shapes[first].tolist()), calls[first].tolist(), strict=True))
-
-
-def _numbered(shapes: I64, *more: I64) -> I64:
-    """The same number for the same row of all columns, which hold -1 and more; numbers rise like the rows."""
-    number = np.zeros(len(shapes), np.int64)
-    for column in (*shapes.T, *more) if len(shapes) else ():
-        place = _places(column + 1)
-        number = _places(number * (int(place.max()) + 1) + place)
-    return number
-
-
-def _places(numbers: I64) -> I64:
-    """For each number how many smaller ones occur; sorted where they reach further than there are numbers."""
-    if numbers.max() > _WORTH_SORTING * len(numbers):
-        return np.asarray(np.unique(numbers, return_inverse=True)[1])
-    return (np.cumsum(np.bincount(numbers) > 0) - 1)[numbers]
 
 
 def kinds_of_calls(trace: Trace, calls: I64) -> I64:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Attribute, EventKind, Trace
-from parsers.model.arrays import among, distinct_values
+from parsers.model.arrays import among, distinct_values, numbered_rows
 from parsers.model.late import dataclass
 from rules.replay.device import DeviceNodes
 from rules.terms import MAJORITY
@@ -45,25 +45,28 @@ def turns_of(trace: Trace, device: DeviceNodes) -> Turns:
     names = trace.events.name[device.event]
     kernels = trace.events.kind[device.event] == EventKind.KERNEL
     kernels &= ~among(device.event, trace.collective_kernels)
+    if len(distinct_values(names[kernels & (device.duration >= MIN_TURN_NS)])) < MIN_KERNELS:
+        return Turns(nothing, nothing)  # none of the others takes a turn longer than it usually does
     launch = [trace.attribute(each, device.event) for each in (Attribute.GRID, Attribute.BLOCK)]
-    alike, usual = _usual(np.stack((device.stream, names, *launch)), device.duration)
+    alike, usual = _usual(numbered_rows(device.stream, names, *launch), device.duration)
     longer = np.where(kernels, device.duration - usual, 0.0)
     idle = _idle_before(device)
     stretched = longer >= MIN_TURN_NS
     share = np.bincount(alike, stretched) / np.bincount(alike)
     seldom = stretched & (usual < MIN_TURN_NS) & (share[alike] < MAJORITY)
-    if len(distinct_values(names[seldom].astype(np.int64))) < MIN_KERNELS:
+    if len(distinct_values(names[seldom])) < MIN_KERNELS:
         return Turns(nothing, nothing)
     waits = np.minimum(device.extra, idle)
     return Turns(np.where(waits >= UNEXPLAINED_NS, waits, 0.0), np.where(stretched, longer, 0.0))
 
 
-def _usual(what: I64, duration: F64) -> tuple[I64, F64]:
-    """A number for operations that are alike with both their neighbours, and how long the quick ones of them take."""
-    each = np.unique(what, axis=1, return_inverse=True)[1].ravel()
-    around = np.stack((np.append(-1, each[:-1]), each, np.append(each[1:], -1)))
-    alike, counts = np.unique(around, axis=1, return_inverse=True, return_counts=True)[1:]
-    alike = alike.ravel().astype(np.int64)
+def _usual(each: I64, duration: F64) -> tuple[I64, F64]:
+    """A number for operations that are alike with both their neighbours, and how long the quick ones of them take.
+
+    ``each`` is the same number for those that are alike by themselves.
+    """
+    alike = numbered_rows(np.append(-1, each[:-1]), each, np.append(each[1:], -1))
+    counts = np.bincount(alike)
     ordered = duration[np.lexsort((duration, alike))]
     quick = ordered[np.cumsum(counts) - counts + (counts - 1) // QUICK_PART]
     return alike, np.where(counts[alike] >= MIN_ALIKE, np.minimum(quick[alike], duration), duration)

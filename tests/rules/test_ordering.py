@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from parsers.model.arrays import stable_order
+from parsers.model.arrays import numbered_rows, stable_order
 from rules.analysis.arithmetic.intervals import union
-from rules.kernels.operator_roofs import _numbered
 from viewer.statistics.kernels import grouped, longest_events, totals
 
 few = arrays.arrays(np.int64, st.integers(0, 30), elements=st.integers(0, 4))
@@ -61,4 +60,4 @@ def test_the_longest_of_each_name_is_the_last_of_several(names: np.ndarray) -> N
 def test_rows_are_numbered_in_their_order(rows: np.ndarray) -> None:
     more = np.arange(len(rows)) % 2
     expected = np.unique(np.column_stack((rows, more)), axis=0, return_inverse=True)[1].ravel()
-    assert _numbered(rows, more).tolist() == expected.tolist()
+    assert numbered_rows(*rows.T, more).tolist() == expected.tolist()

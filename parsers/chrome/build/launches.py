@@ -10,7 +10,7 @@ from parsers.chrome.build.quarantine import Table
 from parsers.chrome.decode.collect import Columns, Instant
 from parsers.chrome.decode.times import INVALID
 from parsers.model import GPU_WORK, I64, Array, Attribute, EventKind
-from parsers.model.arrays import last_of_group
+from parsers.model.arrays import last_of_group, place_if_there
 from parsers.model.builder import TraceBuilder
 from parsers.model.events import of_kinds
 from parsers.model.names.calls import WORK_CALLS, Call, call_of
@@ -44,7 +44,7 @@ def link_launches(builder: TraceBuilder, table: Table) -> tuple[I64, I64]:
     first = np.concatenate(([True], number[1:] != number[:-1]))
     launch, number, call = launch[first], number[first], call[first]
     operation, wanted = events[work], correlation[work]
-    place = np.minimum(np.searchsorted(number, wanted), len(number) - 1)
+    place = place_if_there(wanted, number)
     found = number[place] == wanted
     in_graph = operation[found][of_kinds(call[place[found]], Call.GRAPH_LAUNCH)]
     operation, launch = operation[found], launch[place[found]]

@@ -5,6 +5,7 @@ A chunk that holds anything else is not decoded here.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Literal, Union
 
 import msgspec
@@ -120,6 +121,7 @@ CATEGORIES = {
 _EVENTS = msgspec.json.Decoder(list[Union[tuple(CATEGORIES)]])  # type: ignore[misc]  # noqa: UP007
 
 
+@cache
 def phase_of(event_type: type[msgspec.Struct]) -> str:
     """The phase of all events of one of these types; of arrows any of theirs."""
     return next(phase for base, phase in _PHASES.items() if issubclass(event_type, base))

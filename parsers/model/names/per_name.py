@@ -33,7 +33,7 @@ def judged(names: I32, strings: Sequence[str], judge: Callable[[str], int]) -> I
     table = np.zeros(len(strings), np.int64)
     for name in distinct(names).tolist():
         table[name] = judge(strings[name])
-    return table[names]
+    return table.take(names)
 
 
 def numbers_of(trace: Named, events: I64, number: Callable[[str], int]) -> I64:
@@ -47,7 +47,7 @@ def named(trace: Named, events: I64, wanted: Callable[[str], object]) -> BOOL:
     table = np.zeros(len(trace.strings), bool)
     for name in distinct(names).tolist():
         table[name] = bool(wanted(trace.strings[name]))
-    return table[names]
+    return table.take(names)
 
 
 class PerString:

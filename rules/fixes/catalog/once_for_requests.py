@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -202,7 +203,7 @@ def _are_parts(written: Shape, kept: Shape) -> bool:
 
 
 def _elements(shape: Shape) -> int:
-    return int(np.prod(shape, dtype=np.float64)) if shape else 0
+    return int(math.prod(shape, start=1.0)) if shape else 0
 
 
 def _shapes_of_dims(trace: Trace, dims: I64) -> list[list[Shape]]:

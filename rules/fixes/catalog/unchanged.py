@@ -236,7 +236,8 @@ def evaluated_twice(analysis: Analysis, replay: Replay) -> I64:
     if (autograd_functions(analysis) >= 0).any() if told else is_training(analysis):
         return found[0]
     for work in work_in_order(analysis, replay):
-        products = np.array([_PRODUCT.match(each) is not None for each in work.operators], bool)
+        is_product = {each: _PRODUCT.match(each) is not None for each in set(work.operators)}
+        products = np.fromiter(map(is_product.__getitem__, work.operators), bool, len(work.operators))
         if products.any():
             costs = np.bincount(work.kind, work.ns * products)
             places = np.flatnonzero(work.kind == int(costs.argmax()))

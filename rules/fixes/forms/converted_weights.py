@@ -8,7 +8,7 @@ import numpy as np
 
 from parsers.model import BOOL, I64, Attribute, EventKind, Trace
 from parsers.model.arrays import per_value
-from parsers.model.names.per_name import named
+from parsers.model.names.per_name import named, numbers_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost, outermost
 from rules.kernels.recorded_shapes import inputs_in
@@ -46,7 +46,7 @@ def of_weights(trace: Trace, operators: I64) -> I64:
     if not product.any() or not converts.any():
         return operators[:0]
     sequence = trace.attribute(Attribute.SEQUENCE, operators, -1)
-    place = np.array([_WEIGHTS_OF[trace.name(each)] for each in operators[product].tolist()], np.int64)
+    place = numbers_of(trace, operators[product], _WEIGHTS_OF.__getitem__)
     count = len(operators)
     shape = _shapes(
         trace,
@@ -87,7 +87,7 @@ def _in_products(trace: Trace, operators: I64, every: I64) -> I64:
     inside = (mine >= 0) & (stop <= end[mine]) & ~np.isin(every, products)
     parts = outermost(trace, every[inside])
     of = np.searchsorted(begin, trace.events.start[parts], side="right") - 1
-    place = np.array([_WEIGHTS_OF[trace.name(each)] for each in products.tolist()], np.int64)
+    place = numbers_of(trace, products, _WEIGHTS_OF.__getitem__)
     shape = _shapes(trace, np.append(parts, products), np.append(np.zeros(len(parts), np.int64), place))
     made, weights = shape[: len(parts)], shape[len(parts) :]
     sequence = trace.attribute(Attribute.SEQUENCE, parts, -1)

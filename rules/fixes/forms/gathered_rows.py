@@ -398,10 +398,15 @@ def _of_thread(analysis: Analysis, called: I64, costly: I64) -> Iterator[tuple[I
             continue
         takes = [key for key, inputs in shapes.items() if made in map(_rows, inputs)]
         users = np.flatnonzero(np.isin(dims, takes))
-        for place, end in zip(places, np.append(places[1:], len(called)), strict=True):
-            mine = users[slice(*np.searchsorted(users, (place + 1, end)))]
-            if not len(mine) or not (by_row | picks)[mine].all() or not picks[mine[-1]]:
-                continue
+        first, last = (
+            users.searchsorted(places, "right"),
+            users.searchsorted(np.append(places[1:], len(called))),
+        )
+        others = np.append(0, np.cumsum(~(by_row | picks)[users]))
+        # all of its users work on each row alone, and the last one of them picks
+        alone = (first < last) & (others[first] == others[last]) & np.append(picks[users], False)[last - 1]
+        for place, begin, end in zip(*(each[alone].tolist() for each in (places, first, last)), strict=True):
+            mine = users[begin:end]
             rows = [_rows_read(shapes, dims[pick + 1 : pick + 1 + NEAR], made) for pick in mine[picks[mine]]]
             part = sum(rows) / made[0]
             if rows[-1] and part <= MAX_READ:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from parsers.model import BOOL, F64, I64, Attribute, EventKind, Trace
-from parsers.model.arrays import distinct_values, rows_by
+from parsers.model import BOOL, F64, I64, Attribute, EventKind
+from parsers.model.arrays import distinct_values, numbered_rows, rows_by
 from parsers.model.late import dataclass
 from parsers.model.names.kernels import kernel_name
 from rules.analysis.analysis import Analysis
@@ -48,8 +48,9 @@ def work_in_order(analysis: Analysis, replay: Replay) -> Iterator[Work]:
         operator = called_operators(analysis)[device.launch] + 1
         took: F64 = np.bincount(operator, device.duration, minlength=len(trace.events) + 1).astype(np.float64)
         for called in called_in_order(analysis):
-            kind = _numbered(trace, called, trace.attribute(Attribute.INPUT_DIMS, called, -1))
-            yield Work(called, kind, took[called + 1], [trace.name(each) for each in called.tolist()])
+            kind = numbered_rows(trace.events.name[called], trace.attribute(Attribute.INPUT_DIMS, called, -1))
+            names = trace.events.name[called].tolist()
+            yield Work(called, kind, took[called + 1], [trace.strings[each] for each in names])
     elif EventKind.CPU_OP not in trace.kinds:
         as_operator: dict[int, str] = {}
         for _, mine in rows_by(device.stream):
@@ -59,13 +60,8 @@ def work_in_order(analysis: Analysis, replay: Replay) -> Iterator[Work]:
             for each in set(names) - set(as_operator):
                 as_operator[each] = _as_operator(trace.strings[each])
             launch = (trace.attribute(each, kernels) for each in (Attribute.GRID, Attribute.BLOCK))
-            kind = _numbered(trace, kernels, *launch)
+            kind = numbered_rows(trace.events.name[kernels], *launch)
             yield Work(kernels, kind, device.duration[mine], [as_operator[each] for each in names])
-
-
-def _numbered(trace: Trace, events: I64, *sizes: I64) -> I64:
-    what = np.stack((trace.events.name[events], *sizes))
-    return np.unique(what, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 def _as_operator(kernel: str) -> str:

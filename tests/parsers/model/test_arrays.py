@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from parsers.model.arrays import (
+    among,
     ascending,
     distinct_values,
     last_of_group,
     median_of,
+    numbered_rows,
+    numbered_values,
     per_value,
+    place_if_there,
     place_in,
     rows_by,
 )
@@ -37,6 +44,44 @@ def test_no_rows_have_no_keys() -> None:
 def test_distinct_values_come_in_ascending_order(values: list[int]) -> None:
     assert ascending(np.array(values, np.int64)).tolist() == sorted(set(values))
     assert distinct_values(np.array(values, np.int64)).tolist() == sorted(set(values))
+
+
+MANY = np.random.default_rng(7).integers(
+    -40, 9_000, 3_000
+)  # so many that they are counted, or looked up in a table
+
+
+@pytest.mark.parametrize("values", [MANY, MANY.astype(np.int32), MANY.astype(np.int8), MANY * FAR, MANY / 8])
+def test_many_values_are_told_apart_as_few_are(values: npt.NDArray[Any]) -> None:
+    distinct, number = np.unique(values, return_inverse=True)
+    for found in (distinct_values(values), numbered_values(values)[0]):
+        assert found.dtype == values.dtype
+        assert found.tolist() == distinct.tolist()
+    assert numbered_values(values)[1].tolist() == number.tolist()
+
+
+@pytest.mark.parametrize("values", [[], [7], [3, -1, 3, 2], [FAR, -FAR, FAR]])
+def test_values_are_numbered_in_ascending_order(values: list[int]) -> None:
+    distinct, number = numbered_values(np.array(values, np.int64))
+    assert distinct.tolist() == sorted(set(values))
+    assert number.tolist() == [sorted(set(values)).index(each) for each in values]
+
+
+@pytest.mark.parametrize("rows", [[], [(2, -1, FAR), (1, 9, 0), (2, -1, FAR), (2, -1, 0), (1, 8, FAR)]])
+def test_rows_are_numbered_by_their_first_column_then_by_the_next(rows: list[tuple[int, ...]]) -> None:
+    number = numbered_rows(*np.array(rows, np.int64).reshape(-1, 3).T)
+    assert number.tolist() == [sorted(set(rows)).index(each) for each in rows]
+
+
+@pytest.mark.parametrize("wanted", [5, 3_000])
+@pytest.mark.parametrize("shift", [0, -4_000, FAR])
+def test_few_and_many_numbers_are_found_where_they_stand(wanted: int, shift: int) -> None:
+    column = np.unique(MANY[:1_500]) + shift
+    values = MANY[-wanted:] + shift
+    assert among(values, column).tolist() == np.isin(values, column).tolist()
+    there = values[np.isin(values, column)]
+    assert column[place_if_there(there, column)].tolist() == there.tolist()
+    assert (place_if_there(values, column) < len(column)).all()
 
 
 def test_distinct_values_of_a_table_are_those_of_all_its_rows() -> None:
