@@ -32,7 +32,8 @@ def synchronises(trace: TinyTrace, at: float) -> None:
 
 def allocates(trace: TinyTrace, at: float) -> None:
     trace.operation(at + 6, at + 900, "stencil", at)
-    trace.call(at + 910, at + 1400, "cudaMalloc")
+    trace.call(at + 910, at + 1300, "cudaMalloc")
+    trace.call(at + 1300, at + 1400, "cudaFree")
     trace.operation(at + 1410, at + 1995, "stencil", at + 1402)
 
 

@@ -48,7 +48,7 @@ def copying(**times: Any) -> Copies:
     usual = {
         "device": 0, "events": none, "exposed": (np.array([0]), np.array([1000])), "bytes": 0, "time_ns": 1000,
         "both_ways_ns": 0, "pageable_ns": 0, "pinned_ns": 0, "asynchronous_ns": 0, "migrated_ns": 0,
-        "computed_ns": 0, "regions": (),
+        "compiled_ns": 0, "computed_ns": 0, "regions": (),
     }  # fmt: skip
     return Copies(**{**usual, **times})
 
@@ -61,13 +61,22 @@ def copying(**times: Any) -> Copies:
         (lambda each: each.from_pinned, {"pinned_ns": 989}, {"pinned_ns": 990}),
         (lambda each: each.are_asynchronous, {"asynchronous_ns": 989}, {"asynchronous_ns": 990}),
         (lambda each: each.are_migrations, {"migrated_ns": 499}, {"migrated_ns": 500}),
+        (lambda each: each.are_compiled, {"compiled_ns": 499}, {"compiled_ns": 500}),
         (
             lambda each: each.are_prefetched,
             {"migrated_ns": 1000, "bytes": 1_999_999, "events": np.arange(2)},
             {"migrated_ns": 1000, "bytes": 2_000_000, "events": np.arange(2)},
         ),
     ],
-    ids=["work to hide them behind", "pageable", "pinned", "asynchronous", "migrations", "prefetched"],
+    ids=[
+        "work to hide them behind",
+        "pageable",
+        "pinned",
+        "asynchronous",
+        "migrations",
+        "compiled",
+        "prefetched",
+    ],
 )
 def test_copies_are_what_most_or_all_but_a_hundredth_of_them_are(
     asked: Callable[[Copies], bool], below: dict[str, Any], above: dict[str, Any]
