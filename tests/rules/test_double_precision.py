@@ -80,6 +80,8 @@ def test_64_bits_are_meant_where_factorisations_take_a_fifth_of_their_time(share
             1 / 3,
             1 / 3,
         ),
+        ("void implicit_convolve_dgemm<double, 128, 6>", 1 / (0.4 * 14.8), 1 / (0.8 * 14.8), 1 / 14.8),
+        ("volta_dgemm_64x64_nn", 1.0, 1 / (0.8 * 2), 1 / 14.8),
     ],
 )
 def test_what_kernels_take_in_32_bits(kernel: str, least: float, likely: float, most: float) -> None:

@@ -17,13 +17,16 @@ from rules.replay.waits import Waits, waits_of
 from tests.rules.builder import PREFETCH, TinyTrace, ns, steps
 
 
-def test_of_two_steps_none_is_slow_by_chance() -> None:
+@pytest.mark.parametrize(("slow_steps", "usual_us"), [((1, 3), 2_000), ((1, 1, 3), 1_000)])
+def test_of_two_steps_none_is_slow_by_chance_and_of_three_one(
+    slow_steps: tuple[int, ...], usual_us: float
+) -> None:
     trace = TinyTrace()
-    for slow in (1, 3):
+    for slow in slow_steps:
         trace.step(0, 1_000 * slow, f"ProfilerStep#{slow}")
         trace.kernels(10, 24, 5, 40 * slow)
         trace.shift += 1_000 * slow
-    assert replay_of(Analysis(trace.build())).recorded_ns == pytest.approx(2_000_000, rel=0.05)
+    assert replay_of(Analysis(trace.build())).recorded_ns == pytest.approx(ns(usual_us), rel=0.05)
 
 
 def latencies(us: list[float], returned: float = 0.0, free: float | None = None) -> list[float]:

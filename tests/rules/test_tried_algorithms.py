@@ -42,6 +42,7 @@ def of_steps(
         (1, CONVOLUTION, 6, False),
         (4, "aten::miopen_convolution", 6, True),
         (4, "aten::mm", 6, False),
+        (4, CONVOLUTION, 2, True),
         (4, CONVOLUTION, 1, False),
     ],
 )
