@@ -17,6 +17,7 @@ from rules.analysis.names.software import software_of
 from rules.analysis.recording.completeness import completeness_of
 from rules.findings.base import Category, Evidence, Finding, Need, Rule, remedy, rule
 from rules.losses.cpu_work import MAX_NAMED, MIN_NAMED, Products, named_shares, own_lines, products_of
+from rules.remedies.costly_forms import PICK_WITHOUT_SORTING
 from rules.remedies.cpu_work import (
     ALL_CORES,
     FALLBACK_CONVOLUTION,
@@ -261,6 +262,9 @@ def _of_operators(analysis: Analysis, time: CpuTime, longest: Shares) -> tuple[H
         advice = advice.after(SINGLE_PRECISION)
     if _are_held_up(products):
         advice = advice.after(FEWER_THREADS)
+    names = [_name(time.trace, event) for event, _ in longest]
+    if "aten::sort" in names and Attribute.INPUT_DIMS not in time.trace.attributes:
+        advice = advice.after(*PICK_WITHOUT_SORTING.advice)
     return Headline("The CPU's operators are the limit", f"{part}{', ' if most else ''}{most}"), advice
 
 
