@@ -21,7 +21,17 @@ from rules.analysis.gpu.inside_window import operations
 from rules.analysis.ranks.collectives import measured_bus_bandwidth
 from rules.analysis.ranks.late import CollectiveRow, Ranks
 from rules.analysis.ranks.recorded import RecordedRun, ranks_of
-from rules.findings.base import Category, Finding, Need, Rule, Severity, remedy, rule, severity_of_once
+from rules.findings.base import (
+    Category,
+    Finding,
+    Need,
+    Remedy,
+    Rule,
+    Severity,
+    remedy,
+    rule,
+    severity_of_once,
+)
 from rules.losses.lost_time import Extent, event_evidence, extent
 from rules.remedies.communication import EQUAL_WORK, hidden_communication
 from rules.terms import MAJORITY, MIN_SHARE, NOBODY, Culprit, CulpritKind
@@ -89,7 +99,8 @@ How it decides
     repeat, is told as what it is, with little confidence; where not all ranks are open, also a single one, or one of
     two or three. It is start-up if it is the first one, takes 100 ms or more, sends no more than the others and
     hardly waits for another rank: then connections are made. What comes once is high only where it is most of the
-    recording, and never where a rank is missing that may have come late. Waiting that is half of the communication,
+    recording, and never where a rank is missing that may have come late; nor is communication that takes most of each
+    step then. Waiting that is half of the communication,
     where each rank comes last at times, is told as that.
 
 What to try
@@ -155,14 +166,27 @@ When it is wrong
         )
 
     def _every_step(
-        self, analysis: Analysis, ranks: Ranks[RecordedRun], ceiling: int, found_in: Extent, **said: Any
+        self,
+        analysis: Analysis,
+        ranks: Ranks[RecordedRun],
+        ceiling: int,
+        found_in: Extent,
+        remedy: Remedy,
+        **said: Any,
     ) -> Finding:
-        """What the communication of a step leaves exposed: ``ceiling`` ns of the analysed time."""
+        """What the communication of a step leaves exposed: ``ceiling`` ns of the analysed time.
+
+        Where most of a step is that, and a rank is missing that may have come late, nobody knows which of both it is.
+        """
+        known = _every_rank(ranks)
+        unknown = not known and ceiling > MAJORITY * analysis.window_ns
         return self.finding(
             analysis,
             headline=Headline(matter(ranks.in_turn, ceiling), found_in.share(ceiling)),
+            severity=Severity.MEDIUM if unknown else None,
+            remedy=remedy.after(_OPEN_THE_OTHERS) if unknown else remedy,
             ceiling_ns=ceiling,
-            confidence="high" if _every_rank(ranks) else "medium",
+            confidence="high" if known else "low" if unknown else "medium",
             **said,
         )
 
@@ -245,10 +269,11 @@ _LATER_STEPS = remedy(
     "If it is as long in later steps, record every rank and open all files together: they show which one comes last.",
     code=for_python("""schedule = torch.profiler.schedule(wait=5, warmup=2, active=5)   # on every rank"""),
 )
-_OTHER_RANKS = _LATER_STEPS.after(
+_OPEN_THE_OTHERS = (
     "Open the recordings of all ranks of this group together: they show whether a rank comes late, or all of them wait "
     "for the network."
 )
+_OTHER_RANKS = _LATER_STEPS.after(_OPEN_THE_OTHERS)
 _WARM_UP = remedy(
     "Nothing, for a run of many steps: it comes once. Run a few steps before the recording begins, so that it holds "
     "none of this.",

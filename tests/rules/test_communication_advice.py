@@ -296,6 +296,31 @@ def test_a_single_collective_of_a_rank_alone_says_nothing_of_the_network(kind: s
 
 
 @pytest.mark.parametrize(
+    ("ranks", "took", "severity", "confidence"),
+    [
+        (1, 1_900.0, Severity.HIGH, "medium"),
+        (1, 2_200.0, Severity.MEDIUM, "low"),
+        (2, 2_200.0, Severity.HIGH, "high"),
+    ],
+)
+def test_where_most_of_a_step_may_be_waiting_for_a_rank_that_is_not_open_the_others_are_asked_for(
+    ranks: int, took: float, severity: Severity, confidence: str
+) -> None:
+    trace = TinyTrace()
+    for number in range(6):
+        trace.shift = number * (2_020 + took)
+        for rank in range(ranks):
+            trace.rank = rank
+            trace.step(0, 2_020 + took, f"ProfilerStep#{number}")
+            trace.operation(0, 2_000, "sm90_gemm", 0, device=rank)
+            trace.collective(2_010, 2_010 + took, 10, device=rank, group_size=2)
+    findings = diagnose(trace.build()).findings
+    (found,) = (each for each in findings if each.category is Category.EXPOSED_COMMUNICATION)
+    assert (found.severity, found.confidence) == (severity, confidence)
+    assert ("Open the recordings of all ranks" in found.advice[0]) is (confidence == "low")
+
+
+@pytest.mark.parametrize(
     ("rounds", "later", "low"), [(5, 0.0, True), (4, 0.0, False), (12, 30_000.0, False), (12, 5_000.0, True)]
 )
 def test_a_rank_that_only_starts_later_is_late_once(rounds: int, later: float, low: bool) -> None:
