@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from parsers.model import F64, I64, EventKind, derived
+from parsers.model import F64, I64, EventKind, derived, derived_by
 from parsers.model.arrays import median_of, rows_by
 from parsers.model.late import dataclass
-from parsers.model.names.per_name import named
-from parsers.model.names.sleeping import WaitFor, may_wait_for, waits_for
+from parsers.model.names.per_name import distinct, named
+from parsers.model.names.sleeping import WaitFor, is_processor, may_wait_for, waits_for
 from parsers.model.units import duration, percent, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, measure, subtract, union
@@ -88,7 +88,12 @@ class Slept:
 
 def slept(waiting: IdleTime) -> Slept:
     """The same for one cause of idle time on the worst GPU."""
-    analysis, idle = waiting.analysis, waiting.analysis.idle
+    return _slept(waiting.analysis, waiting.cause)
+
+
+@derived_by
+def _slept(analysis: Analysis, cause: Cause) -> Slept:
+    waiting, idle = IdleTime(analysis, cause), analysis.idle
     rows = waiting.rows
     drivers, main = analysis.threads.drivers(waiting.device)
     whole = int((idle.end[rows] - idle.start[rows]).sum())
@@ -101,8 +106,8 @@ def slept(waiting: IdleTime) -> Slept:
     )
     whole = int((end - start).sum())
     launch = analysis.trace.links.launch_of(np.maximum(idle.next_operation[rows], 0))
-    known = (idle.next_operation[rows] >= 0) & (launch >= 0)
-    thread = np.where(known, analysis.threads.of_events(np.maximum(launch, 0)), main)
+    owner = analysis.threads.of_events(np.maximum(launch, 0))
+    thread = np.where((idle.next_operation[rows] >= 0) & (launch >= 0) & (owner >= 0), owner, main)
     took, called = np.zeros(len(rows), np.int64), np.zeros(len(analysis.trace.strings))
     for number, mine in rows_by(thread):
         for kind, when in _alone(analysis, int(number), tuple(drivers)).items():
@@ -139,9 +144,14 @@ def mostly_asleep(analysis: Analysis) -> str:
     return f"the thread that launches does not run for {percent(part)} of the time, and no replay knows what wakes it"
 
 
+@derived
 def _is_known(analysis: Analysis) -> bool:
     """Whether the recording holds calls of the operating system, or when threads ran."""
-    return bool({EventKind.OS_RUNTIME, EventKind.OTHER} & analysis.trace.kinds)
+    trace = analysis.trace
+    if EventKind.OS_RUNTIME in trace.kinds:
+        return True
+    others = trace.events.of_kind(EventKind.OTHER)
+    return any(is_processor(trace.strings[name]) for name in distinct(trace.events.name[others]).tolist())
 
 
 def _alone(analysis: Analysis, thread: int, drivers: tuple[int, ...]) -> Mapping[WaitFor, Intervals]:
