@@ -14,6 +14,7 @@ from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
 from rules.analysis.arithmetic.intervals import Intervals, clip, contains, length, measure, union
 from rules.analysis.cpu.cpu_time import CpuTime
+from rules.analysis.names.operators import aten
 from rules.findings.base import Category, Finding, Need, rule
 from rules.kernels.pair_distances import (
     BETWEEN,
@@ -47,8 +48,8 @@ _WITH_SHAPES = frozenset({Need.CPU_EVENTS, Need.SHAPES})
 MAX_USED = 0.1
 LOOKED_UP = "aten::embedding"
 DENSE = "aten::embedding_dense_backward"
-_FILLS = frozenset(("aten::zeros", "aten::zero_", "aten::fill_"))
-_PRODUCTS = frozenset({"aten::mm", "aten::addmm", "aten::matmul", "aten::linear"})
+_FILLS = aten("zeros zero_ fill_")
+_PRODUCTS = aten("mm addmm matmul linear")
 _ON_ALL = regex(
     r"aten::(_foreach_\w+|_fused_\w+|\w+_|zeros_like|clone|sqrt|square|mul|add|div|lerp|norm|linalg_vector_norm)$"
 )

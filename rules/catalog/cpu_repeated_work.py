@@ -16,6 +16,7 @@ from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.arithmetic.intervals import union
 from rules.analysis.cpu.cpu_time import CpuTime
+from rules.analysis.names.operators import aten
 from rules.findings.base import Category, Finding, rule
 from rules.kernels.operator_roofs import concrete_inputs, kinds_of_calls
 from rules.kernels.recorded_shapes import Shape, first_shape, inputs_in, inputs_of_events, single_tensors_in
@@ -33,9 +34,7 @@ _READS_TABLE = regex(
     r"aten::(index|index_select|gather|take|embedding)$"
 )  # by an index that is handed behind it
 _RESTRIDES = "aten::as_strided"
-_VIEWS = frozenset(
-    f"aten::{name}" for name in ("as_strided", "unsqueeze", "squeeze", "view", "detach", "alias")
-)
+_VIEWS = aten("as_strided unsqueeze squeeze view detach alias")
 
 
 @rule

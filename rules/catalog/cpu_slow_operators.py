@@ -17,6 +17,7 @@ from parsers.model.units import duration, percent
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import contains, union
 from rules.analysis.cpu.cpu_time import CpuTime
+from rules.analysis.names.operators import aten
 from rules.findings.base import Category, Finding, Need, rule
 from rules.kernels.factorisations import MEANT, is_factorisation
 from rules.kernels.operator_roofs import shown_shapes, work_of
@@ -275,7 +276,7 @@ def _in_double(types: str) -> bool:
 
 # of the products of the scores, which stay in the cache; one program: 2.5 times faster in all
 PRODUCTS_LEFT = 0.5
-_ATTENTION_SOFTMAX = frozenset(("aten::_softmax", "aten::_safe_softmax", "aten::_softmax_backward_data"))
+_ATTENTION_SOFTMAX = aten("_softmax _safe_softmax _softmax_backward_data")
 _BATCHED = frozenset(("aten::bmm", "aten::baddbmm"))
 _PRODUCTS = _BATCHED | {"aten::mm", "aten::addmm", "aten::mkldnn_convolution", "aten::mkldnn_linear"}
 _FUSED = "aten::scaled_dot_product_attention"

@@ -9,6 +9,7 @@ import numpy as np
 from parsers.model import I64, Trace
 from parsers.model.arrays import distinct_values, without
 from parsers.model.names.per_name import named
+from rules.analysis.names.operators import aten
 from rules.kernels.operator_work import PRODUCTS
 from rules.kernels.recorded_shapes import Shapes, begin_alike, elements, fitting
 
@@ -16,9 +17,9 @@ MIN_DIMENSIONS = 8  # of a point: the differences of fewer take hardly more room
 MIN_RATIO = 4  # times as many differences as numbers in the larger of the two
 _WHOLE = frozenset({"aten::cosine_similarity", "aten::pairwise_distance"})  # in one call
 _SUBTRACTS, _MULTIPLIES_PAIRS = "aten::sub", "aten::mul"
-_SQUARES = frozenset({"aten::pow", "aten::square", "aten::mul"})
+_SQUARES = aten("pow square mul")
 _SUMS = frozenset({"aten::sum", "aten::mean"})
-_NORMS = frozenset({"aten::linalg_vector_norm", "aten::norm", "aten::linalg_norm"})
+_NORMS = aten("linalg_vector_norm norm linalg_norm")
 
 
 class PairDistances(NamedTuple):
@@ -70,7 +71,7 @@ def pair_distances(trace: Trace, operators: I64) -> PairDistances:
 LEFT, MAX_LEFT, MIN_LEFT = 0.02, 0.1, 0.005
 BETWEEN = 2  # operators: vectors are converted, and views are taken of them
 _MAKES = "aten::one_hot"
-_CONVERTS = frozenset(("aten::to", "aten::_to_copy", "aten::type_as"))
+_CONVERTS = aten("to _to_copy type_as")
 _TWO_TENSORS = frozenset(("aten::matmul", "aten::mm"))
 _MULTIPLIES = frozenset(f"aten::{name}" for name in (*PRODUCTS, "matmul", "linear"))
 

@@ -6,33 +6,17 @@ import re
 
 from parsers.model.late import regex
 
+
+def aten(names: str) -> frozenset[str]:
+    """The operators of ATen with these names, which are written with blanks between them."""
+    return frozenset(f"aten::{each}" for each in names.split())
+
+
 # Functions of the forward pass: what computes their gradients is called otherwise.
-FORWARD = frozenset(
-    (
-        "aten::linear",
-        "aten::conv1d",
-        "aten::conv2d",
-        "aten::conv3d",
-        "aten::layer_norm",
-        "aten::rms_norm",
-        "aten::group_norm",
-        "aten::batch_norm",
-        "aten::scaled_dot_product_attention",
-        "aten::gelu",
-        "aten::relu",
-        "aten::relu_",
-        "aten::silu",
-        "aten::softmax",
-        "aten::embedding",
-        "aten::addmm",
-        "aten::conv_transpose2d",
-        "aten::dropout",
-        "aten::native_dropout",
-        "aten::instance_norm",
-        "aten::leaky_relu",
-        "aten::log_softmax",
-        "aten::max_pool2d",
-    )
+FORWARD = aten(
+    "linear conv1d conv2d conv3d layer_norm rms_norm group_norm batch_norm "
+    "scaled_dot_product_attention gelu relu relu_ silu softmax embedding addmm conv_transpose2d "
+    "dropout native_dropout instance_norm leaky_relu log_softmax max_pool2d"
 )
 
 

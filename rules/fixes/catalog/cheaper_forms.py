@@ -15,6 +15,7 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
 from rules.analysis.names.host_language import is_python
+from rules.analysis.names.operators import aten
 from rules.analysis.recording.training import is_training
 from rules.findings.category import Category
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix, remedy
@@ -38,8 +39,8 @@ from rules.wording.words import for_pytorch
 
 FEW_READ = 0.05  # of the time of the sort: one that reads all of its result takes about a tenth
 LEFT_OF_SORTING = 0.1  # of sorting: what picking a few values takes
-_SORTS = frozenset({"aten::sort", "aten::argsort", "aten::msort"})
-_PARTS = frozenset({"aten::slice", "aten::narrow", "aten::select"})
+_SORTS = aten("sort argsort msort")
+_PARTS = aten("slice narrow select")
 _NUMBERS_ROWS = regex(r"fill_(reverse_indices|index_and_segment)_kernel")
 
 
@@ -304,9 +305,7 @@ MIN_TIMES = 2  # in a step: a matrix that is new in each step has to be sorted o
 # and a kernel for such rows. One label propagation over 3 million edges: 0.45
 STORED_BY_ROWS = 0.5
 _COALESCES = "aten::_coalesce"
-_SPARSE_PRODUCTS = frozenset(
-    f"aten::{name}" for name in ("_sparse_mm", "_sparse_addmm", "sspaddmm", "mm", "addmm", "mv", "matmul")
-)
+_SPARSE_PRODUCTS = aten("_sparse_mm _sparse_addmm sspaddmm mm addmm mv matmul")
 
 _COALESCING_CODE = """graph = torch.sparse_coo_tensor(edges, weights, size).coalesce().to_sparse_csr()      # once
 for _ in range(rounds):

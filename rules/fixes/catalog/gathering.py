@@ -14,6 +14,7 @@ from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
+from rules.analysis.names.operators import aten
 from rules.findings.category import Category
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix
 from rules.fixes.changes import durations_times, of_nodes, share_of, times, together, unchanged, without_calls
@@ -160,7 +161,7 @@ _MAKES_KEYS = regex(r"random_from_to|arange_cuda_out")
 _READS_BY_INDEX = regex(r"index_elementwise_kernel|indexSelect|gather_kernel|index_kernel")
 FEW_READ = 0.05  # of the time of the shuffle: reading rows in its order takes at least about as long
 _CUTS = frozenset({"aten::slice", "aten::narrow"})
-_READS = frozenset({"aten::index", "aten::index_select", "aten::gather", "aten::embedding"})
+_READS = aten("index index_select gather embedding")
 
 
 @fix
@@ -258,9 +259,7 @@ def _first(trace: Trace, event: int) -> Shape:
 
 LEFT_OF_ADDING = 0.5  # of the sum over sorted rows: adding them where they belong
 MIN_LEFT_OF_ADDING = 0.2
-_PUTS = frozenset(
-    {"aten::index_put_", "aten::index_put", "aten::_index_put_impl_", "aten::_unsafe_index_put"}
-)
+_PUTS = aten("index_put_ index_put _index_put_impl_ _unsafe_index_put")
 
 
 @fix

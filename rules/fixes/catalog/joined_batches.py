@@ -14,6 +14,7 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import holding
 from rules.analysis.names.host_language import is_python
+from rules.analysis.names.operators import aten
 from rules.analysis.ranks.collectives import collective_columns
 from rules.analysis.stretches.backward_again import backward_again
 from rules.findings.category import Category
@@ -39,9 +40,7 @@ _DRAWS = regex(r"aten::(bernoulli_?|native_dropout)$")
 _PRODUCTS = frozenset(f"aten::{name}" for name in PRODUCTS)
 _PRODUCT = regex(r"aten::(_?conv\w*|matmul|linear|embedding|einsum)$")
 # a next word, or a part of a batch: what a pass begins with is then something else than before
-_CHOOSES = frozenset(
-    f"aten::{name}" for name in ("argmax", "max", "topk", "sort", "multinomial", "categorical")
-)
+_CHOOSES = aten("argmax max topk sort multinomial categorical")
 _TAKES = regex(
     r"aten::(slice|select|narrow|index\w*|unbind|split\w*|chunk|gather|copy_|to|rand\w*|normal_|uniform_|bernoulli_?)$"
 )

@@ -13,6 +13,7 @@ from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
+from rules.analysis.names.operators import aten
 from rules.analysis.names.regions import is_optimizer_step
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
@@ -30,24 +31,11 @@ BEFORE = 8  # operators from making the tensor to that
 _LOSSES = frozenset({"aten::kl_div", "aten::cross_entropy_loss"})
 _WRITES_LABELS = frozenset({"aten::scatter_", "aten::scatter"})
 _FILLS_TARGETS = (
-    frozenset(
-        f"aten::{name}"
-        for name in (
-            "clone",
-            "full_like",
-            "zeros_like",
-            "fill_",
-            "zero_",
-            "index_fill_",
-            "masked_fill_",
-            "masked_fill",
-        )
-    )
-    | _WRITES_LABELS
+    aten("clone full_like zeros_like fill_ zero_ index_fill_ masked_fill_ masked_fill") | _WRITES_LABELS
 )
 
 
-_FINDS_PADDING = frozenset({"aten::eq", "aten::nonzero", "aten::masked_select", "aten::item"})
+_FINDS_PADDING = aten("eq nonzero masked_select item")
 
 
 class DenseTargets(NamedTuple):
@@ -153,8 +141,8 @@ MIN_ELEMENTS = 4_000_000  # of a table: filling and updating fewer takes some mi
 LEFT_OF_CALLS = 0.25
 
 _DENSE = frozenset(("aten::embedding_dense_backward", "aten::_embedding_bag_dense_backward"))
-_FILLS = frozenset(("aten::zeros", "aten::zero_", "aten::fill_"))
-_PRODUCTS = frozenset(("aten::mm", "aten::addmm", "aten::matmul", "aten::linear"))
+_FILLS = aten("zeros zero_ fill_")
+_PRODUCTS = aten("mm addmm matmul linear")
 _GATHERS = "torch::autograd::AccumulateGrad"
 _ADDS_ROWS = "Optimizer.step#SGD."  # adds sparse gradients as they are; others add up those of each row first
 

@@ -14,6 +14,7 @@ from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
+from rules.analysis.names.operators import aten
 from rules.analysis.recording.training import is_training
 from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
@@ -140,7 +141,7 @@ _ATTENTION = "aten::scaled_dot_product_attention"
 _SOFTMAX = frozenset({"aten::softmax", "aten::_softmax"})
 _ROW_BY_BLOCK = "vectorized_gather_kernel"
 MIN_THREADS = 8  # for each position, of a kernel that works on what a layer knows of it
-_RECURRENT = frozenset(f"aten::{name}" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"))
+_RECURRENT = aten("lstm gru rnn_tanh rnn_relu")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,6 +13,7 @@ from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, union
+from rules.analysis.names.operators import aten
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix, remedy
 from rules.fixes.changes import (
@@ -221,8 +222,8 @@ What makes it more or less
 
 FAR = 12  # operators between the copy and the loss: labels are cut, copied and sent meanwhile
 NEAR = 3  # operators from the cut to the copy: other dimensions are cut, too, in full
-_COPIES = frozenset({"aten::contiguous", "aten::clone", "aten::reshape", "aten::flatten"})
-_LOSSES = frozenset({"aten::cross_entropy_loss", "aten::log_softmax", "aten::nll_loss_nd", "aten::nll_loss"})
+_COPIES = aten("contiguous clone reshape flatten")
+_LOSSES = aten("cross_entropy_loss log_softmax nll_loss_nd nll_loss")
 
 _LABELS_CODE = """\
 labels = torch.nn.functional.pad(labels[:, 1:], (0, 1), value=-100)      # the last place has no next word

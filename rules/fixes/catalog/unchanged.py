@@ -13,6 +13,7 @@ from parsers.model.late import regex
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
+from rules.analysis.names.operators import aten
 from rules.analysis.names.regions import is_optimizer_step
 from rules.analysis.recording.training import is_training
 from rules.findings.category import Category
@@ -222,7 +223,7 @@ def _weights_of(trace: Trace, layers: I64) -> set[Shape]:
 MIN_PAIRS = 2  # of evaluations in a row
 _PRODUCT = regex(r"aten::(mm|matmul|linear|bmm|addmm|conv[123]d|cdist)$")
 _MOVES = (("aten::mul", "aten::add"), ("aten::mul", "aten::sub"), ("aten::add_",), ("aten::addcmul_",))
-_ADDS = frozenset({"aten::add", "aten::sub", "aten::add_", "aten::sub_", "aten::addcmul_"})
+_ADDS = aten("add sub add_ sub_ addcmul_")
 
 
 def evaluated_twice(analysis: Analysis, replay: Replay) -> I64:

@@ -13,6 +13,7 @@ from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
+from rules.analysis.names.operators import aten
 from rules.findings.category import Category
 from rules.fixes.backward import assigns_to_part, autograd_functions, backward_of
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix
@@ -216,9 +217,7 @@ def _is_list(sizes: list[object]) -> bool:
 
 LEFT_OF_SORTING = 0.1  # of a sort: what comparing, or writing each place once, takes
 _SORTS = frozenset({"aten::sort", "aten::argsort"})
-_PICKS_RANKS = frozenset(
-    f"aten::{name}" for name in ("gather", "index", "index_select", "take_along_dim", "select")
-)
+_PICKS_RANKS = aten("gather index index_select take_along_dim select")
 _ORDER = ('["long', '["int')  # the type of what is sorted, if that is an order
 
 _RANKING_CODE = """target = scores.gather(1, wanted)                 # the rank of one item in each row

@@ -11,6 +11,7 @@ from parsers.model.arrays import per_value
 from parsers.model.names.per_name import named, numbers_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost, outermost
+from rules.analysis.names.operators import aten
 from rules.kernels.recorded_shapes import inputs_in
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
@@ -18,10 +19,8 @@ from rules.replay.surroundings import surroundings_of
 # operators before a product: converting its data, its weights and its bias, scaling them, and views of them in groups
 FAR = 8
 _WEIGHTS_OF = {"aten::linear": 1, "aten::conv1d": 1, "aten::conv2d": 1, "aten::conv3d": 1, "aten::addmm": 2}
-_CONVERTS = frozenset({"aten::to", "aten::_to_copy", "aten::dequantize"})
-_VIEWS = frozenset(
-    f"aten::{each}" for each in ("view", "view_as", "reshape", "unflatten", "flatten", "unsqueeze")
-)
+_CONVERTS = aten("to _to_copy dequantize")
+_VIEWS = aten("view view_as reshape unflatten flatten unsqueeze")
 _BESIDE = _CONVERTS | _VIEWS | {"aten::mul", "aten::sub", "aten::add", "aten::div"}
 
 

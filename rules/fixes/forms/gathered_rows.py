@@ -11,6 +11,7 @@ from parsers.model import F64, I64, Attribute, Trace
 from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
+from rules.analysis.names.operators import aten
 from rules.fixes.backward import autograd_functions
 from rules.fixes.forms.written import called_in_order
 from rules.kernels.gpu_peaks import peaks_of
@@ -309,7 +310,7 @@ MIN_PRODUCT = 0.02  # of the GPU's time, that products of one shape take
 MAX_READ = 0.5  # of the rows
 ASSUMED_SIZE = 1  # bytes of a weight, where no type was recorded
 NEAR = 4  # operators from where rows are picked to where they are read: all of them is picked of other sides, too
-_PICKS = frozenset(f"aten::{name}" for name in ("select", "slice", "narrow", "index", "index_select"))
+_PICKS = aten("select slice narrow index index_select")
 # what works on each row alone
 _BY_ROW_READ = regex(
     r"aten::(to|_to_copy|type_as|add_?|sub_?|mul_?|div_?|neg|exp|tanh_?|clamp_?|(log_)?softmax|contiguous|clone|view|"

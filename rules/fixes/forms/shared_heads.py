@@ -9,13 +9,14 @@ from parsers.model.arrays import distinct_values
 from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
+from rules.analysis.names.operators import aten
 from rules.fixes.forms.written import called_in_order
 from rules.kernels.recorded_shapes import Shapes, elements, fitting
 
 FAR = 16  # operators between the copy and the attention: turning and scaling it, and a softmax before the values
 FEW_QUERIES = 16  # for a head: attention then does little but read keys and values
 _REPEATS = frozenset({"aten::repeat_interleave", "aten::repeat"})
-_WRITES = frozenset({"aten::reshape", "aten::contiguous", "aten::clone", "aten::flatten"})
+_WRITES = aten("reshape contiguous clone flatten")
 _ATTENTION = frozenset({"aten::scaled_dot_product_attention", "aten::matmul"})
 
 
@@ -86,7 +87,7 @@ def _is_of(one: list[int], read: list[int]) -> bool:
 
 
 NEAR = 2  # operators between a shift and the transform
-_SHIFTS = frozenset({"aten::fft_fftshift", "aten::fft_ifftshift", "aten::roll"})
+_SHIFTS = aten("fft_fftshift fft_ifftshift roll")
 _TRANSFORM = "aten::fft_"
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from parsers.model import BOOL, I64, Attribute, CopyKind, EventKind, derived_by
 from parsers.model.names.per_name import named
 from rules.analysis.analysis import Analysis
+from rules.analysis.names.operators import aten
 from rules.fixes.backward import autograd_functions
 from rules.fixes.changes import copies, of_nodes
 from rules.kernels.recorded_shapes import first_shapes
@@ -21,27 +22,9 @@ MIN_ROWS = 2  # of a chunk
 MIN_MORE_SIZES = 2  # of a kernel in all rounds than in one of them
 _SLICE = "aten::slice"
 _SELECT = "aten::select"
-_TAKES = frozenset(
-    f"aten::{each}"
-    for each in (
-        "select",
-        "slice",
-        "eq",
-        "narrow",
-        "index",
-        "index_select",
-        "index_put_",
-        "embedding",
-        "gather",
-        "take",
-        "masked_select",
-    )
-)
-_CUTS = frozenset(
-    f"aten::{each}"
-    for each in ("unbind", "split", "split_with_sizes", "chunk", "tensor_split", "unsafe_split")
-)
-_JOINS = frozenset(f"aten::{each}" for each in ("cat", "stack"))
+_TAKES = aten("select slice eq narrow index index_select index_put_ embedding gather take masked_select")
+_CUTS = aten("unbind split split_with_sizes chunk tensor_split unsafe_split")
+_JOINS = aten("cat stack")
 
 
 @derived_by
