@@ -46,6 +46,18 @@ def test_only_so_many_operators_are_looked_into_for_loops(monkeypatch: pytest.Mo
     assert part.share == pytest.approx(whole.share, rel=0.01)
 
 
+@pytest.mark.parametrize(("each", "looked"), [(20_000, 3), (20_001, 2)])
+def test_sixty_thousand_operators_are_looked_into(each: int, looked: int) -> None:
+    def body(trace: TinyTrace, _: int) -> None:
+        for number in range(each):
+            trace.op(number, number + 0.5, f"aten::some_{number % 500}")
+
+    analysis = Analysis(steps(3, float(each), body).build())
+    time = cpu_time(analysis)
+    assert time is not None
+    assert len(cpu_loops.looked_into(analysis, time).steps) == looked
+
+
 @pytest.mark.parametrize(("others", "is_loop"), [(6, True), (5, False)])
 def test_rounds_of_which_more_than_a_quarter_reads_values_only_look_at_them(
     others: int, is_loop: bool
