@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 from pytestqt.qtbot import QtBot
 
 from parsers import open_trace
 from parsers.model import Trace
+from viewer.panels.tables.table_model import Column, Show
 from viewer.panels.tables.table_view import TableView
 from viewer.panels.tabs.results import ResultsPanel
 from viewer.window.main_window import MainWindow
@@ -63,3 +65,15 @@ def test_a_text_that_a_tool_does_not_state_is_empty(
     texts = {str(model.index(row, 1).data()) for row in range(model.rowCount())}
     assert "" in texts
     assert not texts & {"nan", "None"}
+
+
+def test_figures_alone_stand_beside_one_another_at_the_left(qtbot: QtBot, qapp: object) -> None:
+    columns = (Column("id", "id", Show.NUMBER), Column("end", "end", Show.NUMBER))
+    table = TableView(columns, "Requests")
+    qtbot.addWidget(table)
+    table.resize(900, 200)
+    table.show()
+    table.set_frame(pd.DataFrame({"id": [0.0, 1.0], "end": [2353.0, 1761.0]}))
+    header = table.horizontalHeader()
+    assert header.sectionSize(0) < 150, "a heading stands by its figures"
+    assert header.sectionSize(0) + header.sectionSize(1) < 300

@@ -159,9 +159,10 @@ def kernels(rows: Sequence[KernelChange]) -> pd.DataFrame:
 
 
 def _shortened(name: str, names: Sequence[str]) -> str:
+    """A name, and how many it stands for besides: so short that both are there in a narrow column."""
     if not names:
         return "none"
-    return name + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+    return name + (f" +{len(names) - 1}" if len(names) > 1 else "")
 
 
 def _calls(before: float, after: float) -> str:

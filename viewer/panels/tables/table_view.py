@@ -339,7 +339,7 @@ class TableView(QTableView):
         columns = self.rows.columns
         stretched = frozenset(index for index, column in enumerate(columns) if column.stretch)
         texts = [index for index, column in enumerate(columns) if column.show is Show.TEXT]
-        return stretched or frozenset((texts or [0])[:1])
+        return stretched or frozenset(texts[:1])
 
     def _measure(self) -> None:
         """What the values take; done anew for each frame."""

@@ -47,7 +47,7 @@ class AllocationsPanel(Panel):
     order = 82
 
     def build(self) -> None:
-        self._about = ElidedLabel("", "secondary", pixels=12)
+        self._about = ElidedLabel("", "secondary", pixels=12, separator=", ")
         self.gpu = QComboBox()
         self.gpu.setAccessibleName("GPU")
         self.to_peak = QPushButton("At the peak")
@@ -73,7 +73,7 @@ class AllocationsPanel(Panel):
         self.grouped.activated.connect(lambda _: self._button(self.grouped.currentText()).click())
         self.groupings.buttonToggled.connect(lambda *_: self.grouped.setCurrentText(self.grouping))
         fill(head, self._apart, self.grouped, (self._about, 1), self.to_peak, self.gpu)
-        self._of_segments = ElidedLabel("", "secondary", pixels=12)
+        self._of_segments = ElidedLabel("", "secondary", pixels=12, separator=", ")
         self._room = vertical(margins=(8, 2, 8, 2))
         self._room.addWidget(self._of_segments)
         self._right = QWidget()
