@@ -109,7 +109,7 @@ class MainWindow(QMainWindow):
         self.pages.addWidget(self.timeline)
         self.kernel_report: KernelReport | None = None
         self.diagnosis = DiagnosisPanel(self.document)
-        self.fixes = WhatIfPanel(self.what_if)
+        self.fixes = WhatIfPanel(self.what_if, self)
         self.side.setDocumentMode(True)
         self.side.tabBar().setAccessibleName("Diagnosis and fixes")
         self.side.addTab(self.diagnosis, "Diagnosis")

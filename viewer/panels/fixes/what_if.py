@@ -36,8 +36,10 @@ class WhatIfPanel(QWidget):
 
     lacks = "Gains come from replaying GPU work together with its launches: record both."
 
-    def __init__(self, model: WhatIf) -> None:
-        super().__init__()
+    def __init__(self, model: WhatIf, parent: QWidget) -> None:
+        """``parent`` owns it while it is in no tab: what nobody owns may be taken away by any thread."""
+        super().__init__(parent)
+        self.hide()
         self._model = model
         self.cards: list[FixCard] = []
         self._filled = True  # with the fixes of a plan
@@ -75,7 +77,8 @@ class WhatIfPanel(QWidget):
             return
         self._filled = plan is not None
         for kept in (self.together, self.limit, self.next_button, self.copy_button, self.try_button):
-            kept.setParent(None)
+            kept.setParent(self)
+            kept.hide()
         body = QWidget()
         column = vertical(body, (12, 8, 12, 12), 8)
         self.cards = []
@@ -92,6 +95,7 @@ class WhatIfPanel(QWidget):
                     (self.try_button, 0, Qt.AlignmentFlag.AlignTop),
                 )
                 column.addLayout(head)
+                self.try_button.show()
                 scale = fill(horizontal(margins=(0, 0, CARD_RIGHT - SCALE_AIR, 0)), SPRING, GainScale())
                 column.addLayout(scale)
             for promise in plan.promises:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QFileDialog, QInputDialog, QPushButton, QSplitter, QWidget
+from PySide6.QtWidgets import QFileDialog, QInputDialog, QMenu, QPushButton, QSplitter, QWidget
 
 from parsers.model import Progress, TraceError
 from rules.findings.base import Evidence
@@ -98,7 +98,8 @@ class QueryPanel(Panel):
         self.run_button.setProperty("primary", True)
         self.run_button.clicked.connect(self._run_or_stop)
         more = menu_button("More ▾")
-        self.history = more.menu().addMenu("Asked before")
+        self.history = QMenu("Asked before", more.menu())
+        more.menu().addMenu(self.history)
         self.history.aboutToShow.connect(self._fill_history)
         for text, explained, slot in (
             ("Tables", "Describes every table and column (F1)", self.describe),
