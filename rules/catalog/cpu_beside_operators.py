@@ -49,7 +49,8 @@ Why it costs time
 How it decides
     It adds up the times of {duration(LONG_GAP_NS)} or more in which neither an operator nor a data loader runs.
     Shorter ones are the cost of calling the next operator, and those that are usually short between the same two
-    operators at the same place of a step are interruptions, of which all that is short has its part. What is longer
+    operators at the same place of a step are interruptions, of which all that is short has its part. Where they are
+    long in half of the steps, they are interruptions if as many operators were interrupted, too. What is longer
     by {duration(MAX_INTERRUPTION_NS)} and {MANY_TIMES} times as long as usual is none, nor what is mostly in a function
     that is never quicker. What a few steps have beyond the median one is told by itself. Below {percent(MIN_SHARE)}
     of the step nothing is reported, nor below {percent(MIN_SEEN)} without the part of interruptions, nor if fewer than

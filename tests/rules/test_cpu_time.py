@@ -43,6 +43,31 @@ def test_a_long_gap_where_most_are_short_is_an_interruption() -> None:
     assert time.step_ns == 5 * STEP * 1_000 - 12 * 3_000 + 2 * 3_000
 
 
+@pytest.mark.parametrize(
+    ("count", "held_up", "outside"),
+    [(4, 0, 40_000_000), (4, 1, 40_000_000), (4, 2, 0), (5, 2, 0), (5, 0, 0)],
+    ids=[
+        "a quiet machine",
+        "one operator was",
+        "as many operators were",
+        "most are short",
+        "most are short, quiet",
+    ],
+)
+def test_gaps_that_are_long_in_half_of_the_steps_are_interruptions_where_operators_are_interrupted_as_often(
+    count: int, held_up: int, outside: int
+) -> None:
+    def body(trace: TinyTrace, index: int) -> None:
+        at = 0.0
+        for name, length in (("mm", 30_000), ("addmm", 30_000), ("add_", 500), ("sub_", 500)):
+            interrupted = (name, index) in (("add_", 0), ("sub_", 1))[:held_up]
+            trace.op(at, at + length + 8_000 * interrupted, f"aten::{name}")
+            at += length + 8_000 * interrupted + (20_000 if name == "mm" and index < 2 else 20)
+        trace.op(at, STEP, "aten::mul")
+
+    assert time_of(steps(count, STEP, body).build()).outside_ns == outside
+
+
 def test_the_same_gap_in_each_step_is_none() -> None:
     def body(trace: TinyTrace, _: int) -> None:
         trace.op(0, 60_000, "aten::mm")

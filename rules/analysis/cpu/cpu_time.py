@@ -179,8 +179,12 @@ class CpuTime:
             return _Gaps(start, end, np.zeros(len(start), bool), end - start)
         around = self.window if self.steps else (int(busy[0][0]), int(busy[1][-1]))
         start, end = subtract(complement(busy, *around), self._recorder)
-        usual = self._usual_gaps(start, end)
-        interrupted = interrupted_among(end - start, usual) & ~too_long(end - start, usual)
+        usual, took = self._usual_gaps(start, end), end - start
+        less = self._usual_gaps(start, end, upper=False)
+        in_doubt = interrupted_among(took, less) & ~interrupted_among(took, usual)
+        if np.count_nonzero(interrupted_among(*self._usual_operators)) >= np.count_nonzero(in_doubt):
+            usual = np.where(in_doubt, less, usual)
+        interrupted = interrupted_among(took, usual) & ~too_long(took, usual)
         interrupted &= ~holds_rare_calls(self.activity, self.window, (start, end), interrupted)
         return _Gaps(start, end, interrupted, usual)
 
@@ -191,8 +195,15 @@ class CpuTime:
         mine = frames[named(self.trace, frames, _OWN_RECORDER.match)]
         return union(*table.spans(mine))
 
-    def _usual_gaps(self, start: I64, end: I64) -> I64:
-        """How long each gap usually is.
+    @cached_property
+    def _usual_operators(self) -> tuple[I64, I64]:
+        """How long each operator takes, and usually."""
+        table, operators = self.trace.events, self.operators
+        took = table.duration[operators].astype(np.int64)
+        return took, self._usual(took, table.name[operators].astype(np.int64), table.start[operators])
+
+    def _usual_gaps(self, start: I64, end: I64, *, upper: bool = True) -> I64:
+        """How long each gap usually is; where half of them are long, these are the usual ones if ``upper``.
 
         At the same place of the other steps, or between these two operators anywhere where too few steps have that
         place. Between operators that are called for different things, as the tensors of a batch are made, the long gaps
@@ -207,10 +218,10 @@ class CpuTime:
         pair = names[after[places] - 1] << 32 | names[after[places]]
         long = (end - start)[places]
         usual = end - start
-        usual[places] = self._usual(long, pair, start[places])
+        usual[places] = self._usual(long, pair, start[places], upper=upper)
         return usual
 
-    def _usual(self, took: I64, kind: I64, start: I64) -> I64:
+    def _usual(self, took: I64, kind: I64, start: I64, *, upper: bool = True) -> I64:
         """How long each thing of a kind usually takes: at the same place of the steps, or anywhere if few have that."""
         step = np.searchsorted(self.step_begins, start, side="right")
         order = np.lexsort((start, kind, step))
@@ -218,7 +229,8 @@ class CpuTime:
         number = np.arange(len(order))
         place = np.empty(len(order), np.int64)
         place[order] = number - np.maximum.accumulate(np.where(same, 0, number))
-        (at_place, count), (anywhere, _) = medians_of_kinds(took, kind, place), medians_of_kinds(took, kind)
+        at_place, count = medians_of_kinds(took, kind, place, upper=upper)
+        anywhere, _ = medians_of_kinds(took, kind)
         return np.where(count >= MIN_SAME_PLACE, at_place, anywhere)
 
     @cached_property
@@ -228,10 +240,7 @@ class CpuTime:
         What takes no longer than a usual interruption shows whether it was interrupted. What takes longer holds its
         own ones.
         """
-        table, operators = self.trace.events, self.operators
-        took = table.duration[operators].astype(np.int64)
-        usual = self._usual(took, table.name[operators].astype(np.int64), table.start[operators])
-        gaps = self._gaps
+        gaps, (took, usual) = self._gaps, self._usual_operators
         took = np.append(took, gaps.ns)
         usual = np.append(usual, np.where(gaps.interrupted, gaps.usual_ns, gaps.ns))
         held_up = interrupted_among(took, usual)

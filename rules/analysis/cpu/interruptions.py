@@ -28,14 +28,14 @@ def too_long(took: I64, usual: I64) -> BOOL:
     return (took - usual > MAX_INTERRUPTION_NS) & (took > MANY_TIMES * usual)
 
 
-def medians_of_kinds(took: I64, *kind: I64) -> tuple[I64, I64]:
-    """For each time the (upper) median of those of its kind, and how many these are."""
+def medians_of_kinds(took: I64, *kind: I64, upper: bool = True) -> tuple[I64, I64]:
+    """For each time the upper or lower median of those of its kind, and how many these are."""
     order = np.lexsort((took, *kind))
     differs = np.any([np.diff(each[order]) != 0 for each in kind], axis=0)
     first = np.flatnonzero(np.append(True, differs))[: len(order)]
     count = np.diff(np.append(first, len(order)))
     median, many = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
-    median[order] = np.repeat(took[order][first + count // 2], count)
+    median[order] = np.repeat(took[order][first + (count - (not upper)) // 2], count)
     many[order] = np.repeat(count, count)
     return median, many
 
