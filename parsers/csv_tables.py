@@ -15,7 +15,7 @@ import numpy as np
 from parsers.files.base import Source
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import BYTES_AT_ONCE, LimitedStream
-from parsers.model import F64, I64, Effect, Progress, QualityRecorder
+from parsers.model import BOOL, F64, I64, Effect, Progress, QualityRecorder
 from parsers.model.arrays import ABSENT, I32, per_value, without
 from parsers.model.attributes import MEMORY_KINDS, Attribute, CopyKind, MemoryKind
 from parsers.model.builder import TraceBuilder
@@ -120,6 +120,14 @@ class CsvTable:
         coded = self.columns[name].dictionary_encode()
         cells = [_decoded(cell) for cell in coded.dictionary.to_pylist()]
         return cells, coded.indices.to_numpy().astype(np.int64)
+
+    def kept(self, rows: BOOL) -> CsvTable:
+        """The table with only these rows."""
+        import pyarrow as pa
+
+        chosen = pa.array(rows)
+        columns = {name: cells.filter(chosen) for name, cells in self.columns.items()}
+        return CsvTable(self.header, columns, int(np.count_nonzero(rows)))
 
 
 def _decoded(cell: str) -> str:

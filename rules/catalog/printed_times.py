@@ -30,6 +30,7 @@ from rules.analysis.beside.printed_totals import (
 from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
 from rules.remedies.cpu_work import KERNEL_SYMBOLS
 from rules.terms import MAJORITY, NEARLY_ALL, Culprit, CulpritKind, SourceLine
+from rules.wording.printed_tables import at_barriers, others_like_it
 from rules.wording.words import Headline, Words, listed, ours, short_place, shortened
 
 MAX_NAMED = 3
@@ -117,7 +118,8 @@ How it decides
     that called them, and the one with at least {percent(MIN_LEADING)} of it is told first.
     PyTorch's DataLoader is told with what it calls, where that is {percent(MIN_LEADING)} of the CPU's time and as much
     as any operator's own. Ranges named after a phase of a step, such as a backward pass, are not told for an operator.
-    A table that states the same rows again, grouped by shapes, counts once.
+    A table that states the same rows again, grouped by shapes, counts once. Barrier packets, which rocprof lists among
+    kernels, are waits of a queue and count as no work.
 
 What to try
     Make the longest row faster, or call it less often. A timeline tells what a table cannot: gaps and waiting.
@@ -151,7 +153,8 @@ When it is wrong
                     *_what_may_wait(main, spent),
                     *_of_user(main),
                     *(_with_libraries(own) if own else _with_what_it_calls(around)),
-                    *_others_like_it(spent),
+                    *at_barriers(spent),
+                    *others_like_it(spent),
                 ]
             ),
             remedy=remedy(
@@ -332,11 +335,6 @@ def _what_may_wait(main: Spent, spent: tuple[Spent, ...]) -> list[str]:
 def _of_user(main: Spent) -> list[str]:
     share = sum(row.share for row in main.rows if row.awaits is Awaited.USER)
     return [f"For {percent(share)} of it the program waits for its user."] if share >= MIN_NAMED else []
-
-
-def _others_like_it(spent: tuple[Spent, ...]) -> list[str]:
-    tables = max(each.tables for each in spent)
-    return [f"There are {tables:,} such tables; these figures are from the longest."] if tables > 1 else []
 
 
 def _told(row: Total, timed: bool, name: str = "") -> str:

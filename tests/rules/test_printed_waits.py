@@ -6,7 +6,8 @@ import pytest
 
 from parsers.model import ResultColumn, ResultTable
 from parsers.model.builder import TraceBuilder
-from parsers.model.results import TimeOf, Totals
+from parsers.model.results import Cell, TimeOf, Totals
+from parsers.table_totals import totals_of
 from rules.analysis.analysis import Analysis
 from rules.diagnosis import diagnosis_of
 from tests.rules.test_printed_times import profile, told
@@ -155,3 +156,36 @@ def test_the_loader_is_told_where_it_takes_more_than_any_function_itself(
     (finding,) = diagnosis_of(Analysis(builder.build())).findings
     assert str(finding.title) == title
     assert advice in str(finding.remedy.advice[0])
+
+
+ROCPROF = ("Name", "Calls", "TotalDurationNs", "AverageNs", "Percentage")
+
+
+def of_rocprof(*rows: tuple[str, float, float, float]) -> ResultTable:
+    """Rows of rocprof: name, calls, ns, share in percent."""
+    units = ("", "", "ns", "ns", "%")
+    columns = tuple(ResultColumn(title, unit) for title, unit in zip(ROCPROF, units, strict=True))
+    made: list[tuple[Cell, ...]] = [(name, calls, ns, ns / calls, share) for name, calls, ns, share in rows]
+    return ResultTable("Summary of rocprof", columns, tuple(made), totals=totals_of(ROCPROF, made))
+
+
+def test_barrier_packets_are_told_beside_the_work_of_a_gpu() -> None:
+    barrier = ("<barrier packet>", 256.0, 6e9, 60.0)
+    title, account = told(of_rocprof(barrier, ("gemm", 10.0, 3e9, 30.0), ("add", 5.0, 0.5e9, 5.0)))
+    assert title == "75 % of the GPU's time is in gemm"  # 3 of 4 s, of which half a second was not printed
+    assert account.startswith("The GPU worked for 4.00 s in all")
+    assert "Not counted: 6.00 s in 256 barrier packets" in account
+    title, account = told(of_rocprof(("gemm", 10.0, 3e9, 75.0), ("add", 5.0, 1e9, 25.0)))
+    assert title == "75 % of the GPU's time is in gemm"
+    assert "barrier" not in account
+    title, account = told(of_rocprof(barrier))
+    assert (title, account) == ("Results without a recording: Summary of rocprof", "")
+    copies = ResultTable(
+        "copies",
+        (ResultColumn("Name"), ResultColumn("Time", "ns")),
+        (("copy", 1e9),),
+        totals=(Totals(TimeOf.GPU, 0, 1),),
+    )
+    _, account = told(copies, of_rocprof(barrier, ("gemm", 10.0, 4e9, 40.0)))
+    assert account.startswith("The GPU worked for 5.00 s in all")
+    assert "Not counted: 6.00 s in 256 barrier packets" in account

@@ -7,14 +7,17 @@ from collections.abc import Sequence
 from dataclasses import field
 from pathlib import PurePath
 
+import numpy as np
+
 from parsers.csv_tables import CsvTable, has_columns, plain, read_csv
 from parsers.files.base import Parser, Source, parser
 from parsers.files.signatures import USUAL_GROWTH
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream, require_memory
-from parsers.model import Progress, Trace
+from parsers.model import Effect, Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass, regex
+from parsers.model.names.kernels import BARRIER_PACKET
 from parsers.rocm.table_records import (
     DIRECTION,
     END,
@@ -34,6 +37,7 @@ _PART = regex(
 _DISPATCH = ("index", "dispatchid", "gpuid", "agentid", "kind", "queueid")
 _HINT = "Record a shorter part of the program."
 _BYTES_AN_EVENT = 600
+_BARRIERS = "a row is a barrier packet, in which a queue waits for other work and computes nothing"
 
 
 @parser
@@ -45,7 +49,7 @@ class RocprofTables(Parser):
     files = "tables of rocprof, rocprofv3 and rocprofiler-compute"
     suffixes = (".csv",)
     priority = 55
-    version = 5
+    version = 6
 
     def recognises(self, source: Source) -> bool:
         head = source.head
@@ -97,6 +101,7 @@ class _Reading:
 
     def _kernels(self, name: str, table: CsvTable, records: TableRecords, progress: Progress) -> None:
         """Dispatches as events; where counters were recorded, which runs kernels one by one, as profiles."""
+        table = self._without_barriers(table)
         counters = {title: plain(title) for title in table.header}
         counters = {title: counters[title] for title in counters_of(table, counters)}
         if not counters and table.first(START):
@@ -105,6 +110,16 @@ class _Reading:
         self.builder.kernels += profiles_of(table, counters, progress)
         self.builder.quality.read(table.length)
         self.builder.quality.keep(table.length)
+
+    def _without_barriers(self, table: CsvTable) -> CsvTable:
+        texts, which = table.texts(*KERNEL)
+        works = np.array([text.strip() != BARRIER_PACKET for text in texts], bool)[which]
+        barriers = table.length - int(np.count_nonzero(works))
+        if not barriers:
+            return table
+        self.builder.quality.read(barriers)
+        self.builder.quality.note("no-work", Effect.QUARANTINED, _BARRIERS, "", barriers)
+        return table.kept(works)
 
 
 def _is_hsa(table: CsvTable) -> bool:

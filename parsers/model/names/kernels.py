@@ -107,6 +107,9 @@ def is_migration(name: str) -> bool:
 
 
 PAGE_FAULTS = "GPU page faults"
+BARRIER_PACKET = (
+    "<barrier packet>"  # in a queue of AMD's, as rocprof lists it among kernels: it waits for others
+)
 
 
 def is_page_fault(name: str) -> bool:

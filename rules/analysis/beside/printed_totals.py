@@ -9,6 +9,7 @@ from enum import Enum
 
 from parsers.model import Trace, derived
 from parsers.model.late import dataclass, regex
+from parsers.model.names.kernels import BARRIER_PACKET
 from parsers.model.results import OWN_CODE, Cell, ResultTable, TimeOf, Totals
 from parsers.model.units import TIMES
 from rules.terms import MAJORITY, NEARLY_ALL
@@ -106,7 +107,7 @@ class Spent:
 
     Where only shares were printed it is not ``timed``, and they stand in place of ns. ``by_line`` says that its rows
     are lines, not functions. ``stated``: the profiler printed what all of it is. ``tables`` counts those like it,
-    itself included, where they add up to different times.
+    itself included, where they add up to different times. ``barriers`` are a GPU's waits, which are no part of ``ns``.
     """
 
     of: TimeOf
@@ -116,6 +117,7 @@ class Spent:
     by_line: bool = False
     stated: bool = False
     tables: int = 1
+    barriers: Total | None = None
 
     @property
     def printed(self) -> float:
@@ -268,14 +270,18 @@ def own_code(trace: Trace) -> tuple[OwnCode, ...]:
 
 def _spent(table: ResultTable, totals: Totals) -> Spent | None:
     rows = list(_rows(table, totals))
+    _, longest, share, *_ = max(rows, key=lambda row: row[1], default=("", 0.0, 0.0))
+    barriers = next((row for row in rows if row[0] == BARRIER_PACKET), None)
+    rows = [row for row in rows if row is not barriers]
     printed = sum(ns for _, ns, *_ in rows)
     if not printed:
         return None
-    _, ns, share, *_ = max(rows, key=lambda row: row[1])
+    waited = barriers[1] if barriers else 0.0
     stated = totals.whole * _factor(table, totals)
-    whole = stated or (ns / share * 100.0 if share >= MIN_STATED else printed)
+    whole = (stated or (longest / share * 100.0 if share >= MIN_STATED else printed + waited)) - waited
     return replace(
         _of(totals.of, whole, rows),
+        barriers=Total(BARRIER_PACKET, waited, 0.0, barriers[3]) if barriers else None,
         timed=totals.time >= 0,
         by_line=table.columns[totals.name].name == LINE,
         stated=stated > 0,
@@ -313,7 +319,8 @@ def _joined(of: TimeOf, parts: list[Spent]) -> Spent:
     if len(apart) == 1:
         return apart[0]
     rows = [(row.name, row.ns, 0.0, row.calls, row.longest) for part in apart for row in part.rows]
-    return _of(of, sum(part.ns for part in apart), rows)
+    barriers = next((part.barriers for part in apart if part.barriers), None)
+    return replace(_of(of, sum(part.ns for part in apart), rows), barriers=barriers)
 
 
 def _rows(table: ResultTable, totals: Totals) -> Iterator[_Row]:
