@@ -38,7 +38,7 @@ _CORRELATION = ("correlationid", "corrid")
 _REGISTERS = ("archvgpr", "archvgprcount", "vgprcount", "vgpr")
 _NO_COUNTER = regex(
     r"(index|dispatchid|kernelid|kernelname|kind|.*timestamp|.*ns|obj|sig|correlationid|corrid|(gpu|agent|queue|stream|"
-    r"process|thread|dev)(id|index)|pid|tid|grd|wgr|lds|scr|(?!(fetch|write)size).*size[xyz]?|.*(vgpr|sgpr)(count)?|"
+    r"process|thread|dev)(id|index)|pid|tid|grd|wgr|lds|scr|fbar|(?!(fetch|write)size).*size[xyz]?|.*(vgpr|sgpr)(count)?|"
     r"wavesize|ldsperworkgroup|scratchper\w+|node|device|name|domain|function|nodeid|roctxrange|flatkernelid|kernelobj)"
 )
 _PROFILES_AT_ONCE = 500

@@ -384,7 +384,9 @@ class KernelRule(NeedsMore, Rule):
         """Why it cannot judge any launch of this report; empty where it can."""
         if any(map(self.reads.are_in, trace.kernels)):
             return ""
-        return _OF_AMD if is_amd(trace) else self.reads.lacking
+        if not is_amd(trace):
+            return self.reads.lacking
+        return _OF_AMD if any(each.metrics for each in trace.kernels) else "no counters were recorded"
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         """One finding for each group of equal launches that has the fault."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from parsers.model import KernelProfile, Trace
 from parsers.model.late import dataclass
 from parsers.model.names.calls import error_text
@@ -252,7 +254,7 @@ def _of_kernels(trace: Trace, diagnosis: Diagnosis) -> str:
     if limits and (most := _of_the_longest(trace, limits)):
         return most.title
     if not any(each.metrics for each in trace.kernels):
-        return f"{kernels}, no verdict: the profiler measured nothing"
+        return _of_dispatches(trace) or f"{kernels}, no verdict: the profiler measured nothing"
     if "kernel-speed-of-light" in diagnosis.skipped and is_amd(trace):
         longest = _longest_of(trace) + _measured_by_amd(groups_of_all_grids(trace.kernels)[0].representative)
         return f"{kernels}{longest}: AMD's counters are shown, and only Nsight Compute's are judged"
@@ -266,6 +268,19 @@ def _of_kernels(trace: Trace, diagnosis: Diagnosis) -> str:
     unmeasured = [rule for rule in diagnosis.skipped if rule.startswith("kernel-")]
     checked = "" if not unmeasured else " among what was measured"
     return f"{kernels}, none with a problem worth fixing first{checked}"
+
+
+def _of_dispatches(trace: Trace) -> str:
+    """What a list of AMD's that states neither times nor counters tells: what was started how often; else empty."""
+    if not is_amd(trace):
+        return ""
+    names = Counter(each.name for each in trace.kernels)
+    (name, most), count = names.most_common(1)[0], len(trace.kernels)
+    listing = (
+        f"{count:,} dispatch{'es' if count > 1 else ''} of {len(names)} kernel{'s' if len(names) > 1 else ''}"
+    )
+    often = f", {most:,} of them of {shortened(kernel_name(name), MAX_NAME_LENGTH)}" if len(names) > 1 else ""
+    return f"A list of {listing}{often}, without times or counters (rocprofv3 --kernel-trace records times)"
 
 
 def _not_measured(trace: Trace) -> str:

@@ -167,6 +167,59 @@ def test_a_header_alone_is_refused(tmp_path: Path) -> None:
         open_trace([path])
 
 
+BARRIER = '{number},"<barrier packet>",8,0,{number},9,9,0,0,0,0,0,0,0,64,"0x0","0x7f",5,30,90,91,60\n'
+
+
+def test_barrier_packets_are_no_work_of_the_gpu(tmp_path: Path) -> None:
+    path = tmp_path / "results.csv"
+    path.write_text(ROCPROF + BARRIER.format(number=2) + BARRIER.format(number=3))
+    trace = open_trace([path])
+    assert named(trace, EventKind.KERNEL) == ["laplacian(double*, int)", "fill"]
+    assert trace.attribute(Attribute.GRID, trace.gpu_operations).tolist() == [4, 1]
+    assert (trace.quality.quarantined, trace.quality.events_read) == (2, 4)
+    path.write_text(ROCPROF.splitlines()[0] + "\n" + BARRIER.format(number=0))
+    with pytest.raises(TraceError, match="no event"):
+        open_trace([path])
+
+
+UNTIMED = "Index,KernelName,gpu-id,queue-id,pid,tid,grd,wgr,lds,scr,vgpr,sgpr,fbar,sig,obj"
+
+
+@pytest.mark.parametrize(
+    ("kernels", "told"),
+    [
+        (
+            ("fill", "gemm", "gemm"),
+            "A list of 3 dispatches of 2 kernels, 2 of them of gemm, without times or",
+        ),
+        (("gemm",), "A list of 1 dispatch of 1 kernel, without times or counters (rocprofv3 --kernel-trace"),
+    ],
+)
+def test_a_list_of_dispatches_is_told_as_that(
+    kernels: tuple[str, ...], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The size of a barrier (fbar) is no counter."""
+    path = tmp_path / "dispatches.csv"
+    rows = (
+        f'{number},"{name}.kd",0,0,9,9,1024,256,0,0,8,16,4672,0x7f,0x7f'
+        for number, name in enumerate(kernels)
+    )
+    path.write_text("\n".join([UNTIMED, *rows, ""]))
+    assert main(["diagnose", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(told)
+    assert "no counters were recorded" in said
+    assert "AMD" not in said
+
+
+def test_dispatches_with_times_and_no_counters_are_a_timeline(tmp_path: Path) -> None:
+    path = tmp_path / "dispatches.csv"
+    path.write_text(f'{UNTIMED},BeginNs,EndNs\n0,"gemm.kd",0,0,9,9,1024,256,0,0,8,16,4672,0x7f,0x7f,10,40\n')
+    trace = open_trace([path])
+    assert not trace.kernels
+    assert trace.events.duration.tolist() == [30]
+
+
 def results_db(path: Path) -> Path:
     with sqlite3.connect(path) as connection:
         common = {"pid": 9, "tid": 9}
