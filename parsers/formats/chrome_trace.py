@@ -51,7 +51,7 @@ class ChromeTrace(Parser):
         ".pt.trace.json.gz": "application/x-pytorch-trace-gzip",
     }
     priority = 80
-    version = 24
+    version = 25
 
     def recognises(self, source: Source) -> bool:
         return _JSON_START.match(source.head) is not None

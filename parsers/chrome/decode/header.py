@@ -15,6 +15,7 @@ from parsers.model.late import dataclass
 
 _KINETO_KEYS = ("schemaVersion", "deviceProperties", "baseTimeNanoseconds", "distributedInfo", "trace_id")
 XPROF = "XProf"
+_OF_ROCPROF = "HSASystemAttributes."  # what rocprof writes of the system, key by key
 RECORDED_BY = "recordedBy"  # who recorded what Stallscope converted
 PLACES = "stallscopePlaces"  # viewer/capture/torch_runner/stallscope_recorder/places.py
 MACHINE = "stallscopeMachine"  # viewer/capture/torch_runner/stallscope_recorder/machine.py
@@ -55,6 +56,9 @@ class Header:
             return "VizTracer"
         if self.is_xprof:
             return XPROF
+        system = keys.get("otherData")
+        if isinstance(system, dict) and any(str(key).startswith(_OF_ROCPROF) for key in system):
+            return "rocprof"
         return "Chrome trace"
 
     @property

@@ -11,6 +11,7 @@ from parsers import open_trace
 from parsers.chrome.decode import second_process
 from parsers.model import Attribute, EventKind, LaneKind, Trace
 from rules import diagnose
+from rules.findings.base import Category
 from tests.parsers.chrome.traces import Event, balanced, kernel, launch, note, opened, text_of
 
 GPU = "2"
@@ -99,6 +100,23 @@ def test_a_process_called_copy_is_no_gpu_without_one(tmp_path: Path) -> None:
         {"name": "CopyDeviceToHost", "ph": "X", "pid": "1", "tid": "0", "ts": "500", "dur": "40"},
     ]
     assert not len(opened(tmp_path, text_of(events)).gpu_operations)
+
+
+@pytest.mark.parametrize(
+    ("key", "is_amds"), [("HSASystemAttributes.RuntimeVersion", True), ("version", False)]
+)
+def test_advice_on_a_trace_of_rocprof_without_calls_is_for_amd(
+    key: str, is_amds: bool, tmp_path: Path
+) -> None:
+    """It names neither the GPU nor a call of HIP; what it states of the system is HSA's."""
+    kernels = [
+        {"ph": "X", "name": f"gemm{number % 3}", "pid": GPU, "tid": "0", "ts": str(number * 90), "dur": "30"}
+        for number in range(60)
+    ]
+    trace = opened(tmp_path, text_of([*by_rocprof(0), *kernels], otherData={key: "1.18"}))
+    (finding,) = (each for each in diagnose(trace).findings if each.category is Category.UNEXPLAINED_IDLE)
+    said = " ".join(finding.advice)
+    assert ("rocprofv3" in said, "nsys" in said) == (is_amds, not is_amds)
 
 
 def broken_arrows() -> list[Event]:
