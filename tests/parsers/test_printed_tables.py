@@ -152,3 +152,45 @@ def test_a_table_behind_long_output_of_the_program_is_found(tmp_path: Path) -> N
 def test_a_long_file_that_is_no_text_has_no_table_behind_it(tmp_path: Path) -> None:
     with pytest.raises(UnknownFormat):
         opened(tmp_path, "epoch 1: loss 0.3\n" * 10_000 + "\0" + TORCH)
+
+
+def summary(*rows: tuple[str, str, str]) -> str:
+    """A summary of nsys stats: percent, ns, calls."""
+    lines = (f" {share:>8}  {time:>15}  {calls:>9}  cudaMalloc" for share, time, calls in rows)
+    rule = f" {'-' * 8}  {'-' * 15}  {'-' * 9}  {'-' * 10}"
+    return "\n".join([" Time (%)  Total Time (ns)  Num Calls  Name      ", rule, *lines, "", ""])
+
+
+@pytest.mark.parametrize(
+    ("row", "numbers"),
+    [
+        (("52,0", "43.985.471", "27"), (52.0, 43_985_471.0, 27.0)),
+        (("52", "43.985.471", "1.027"), (52.0, 43_985_471.0, 1_027.0)),  # two groups are no decimals
+        (("5,2500", "1.705", "27"), (5.25, 1_705.0, 27.0)),
+        (("0,250", "1.705", "27"), (0.25, 1_705.0, 27.0)),  # no group of three stands behind a 0
+        (("52", "1.234,567", "27"), (52.0, 1_234.567, 27.0)),
+        (("52.0", "43,985,471", "1,027"), (52.0, 43_985_471.0, 1_027.0)),
+        (("52", "1.705", "1,027"), (52.0, 1.705, 1_027.0)),  # nothing tells: as it is usual
+        (("52,0", "1.705", "27"), (52.0, 1_705.0, 27.0)),
+    ],
+)
+def test_numbers_are_read_as_their_table_writes_them(
+    row: tuple[str, str, str], numbers: tuple[float, float, float], tmp_path: Path
+) -> None:
+    (table,) = opened(tmp_path, summary(row)).tables
+    assert rows(table) == [(*numbers, "cudaMalloc")]
+
+
+def test_a_table_that_does_not_tell_has_the_decimals_of_the_one_before(tmp_path: Path) -> None:
+    unclear = summary(("52", "1.705", "27"))
+    commas, points = summary(("52,0", "17", "27")), summary(("52.0", "17", "27"))
+    both = summary(("52,0", "17", "27"), ("48.0", "1,027", "27"))  # not of one place: as it is usual
+    text = "".join((unclear, commas, unclear, points, unclear, commas, both))
+    told = [table.column("Total Time") for table in opened(tmp_path, text).tables]
+    assert told == [(1.705,), (17.0,), (1_705.0,), (17.0,), (1.705,), (17.0,), (17.0, 1_027.0)]
+
+
+def test_a_table_in_a_box_may_have_commas_too(tmp_path: Path) -> None:
+    (table,) = opened(tmp_path, BOX.translate(str.maketrans(",.", ".,"))).tables
+    assert table.column("Time") == (75.0, 25.0)
+    assert table.column("Total Time") == (3_000_000.0, 1_000_000.0)
