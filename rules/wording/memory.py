@@ -12,6 +12,7 @@ from rules.terms import MAJORITY
 from rules.wording.words import short_place, times_said
 
 _MIN_SHARE = 0.01  # of the peak; smaller kinds are not told
+MIN_GIVEN_BACK = 10  # times: fewer are of a start, of an evaluation, or of another part of the program
 
 
 def composition(summary: MemorySummary) -> str:
@@ -81,4 +82,9 @@ def memory_lines(summary: MemorySummary, analysis: Analysis) -> list[str]:
     if after:
         grows = f", {size(summary.growth.per_step)} more after each" if summary.growth.per_step else ""
         lines.append(f"  after the steps: {size(after[0])} to {size(after[-1])}{grows}")
+    if summary.given_back >= MIN_GIVEN_BACK:
+        lines.append(
+            f"  returned to the driver and requested again {summary.given_back:,} times: the program called "
+            "empty_cache(), or allocations failed and were retried"
+        )
     return lines

@@ -106,6 +106,22 @@ def test_what_was_held_before_and_freed_meanwhile_is_older_whatever_freed_it(tmp
     )
 
 
+@pytest.mark.parametrize(("times", "is_said"), [(9, False), (10, True)])
+def test_that_the_cache_is_emptied_again_and_again_is_said(times: int, is_said: bool, tmp_path: Path) -> None:
+    """Once it falls by two segments, which is once."""
+    snapshot = Snapshot()
+    snapshot.event("alloc", 200 * MB, 8 * MB, 1, OWN)
+    for number in range(times):
+        snapshot.event("segment_alloc", 0, 20 * MB, 10 * number + 2)
+        snapshot.event("segment_alloc", 40 * MB, 20 * MB, 10 * number + 3)
+        snapshot.event("segment_free", 0, 20 * MB, 10 * number + 4)
+        snapshot.event("segment_free", 40 * MB, 20 * MB, 10 * number + 5)
+    snapshot.segment(200 * MB, (8 * MB, True))
+    trace = written(tmp_path, snapshot)
+    said = "\n".join(memory_lines(memory_of(Analysis(trace))[0], Analysis(trace)))
+    assert ("requested again 10 times" in said, "requested again" in said) == (is_said, is_said)
+
+
 @pytest.mark.parametrize("recorded", [False, True])
 def test_a_snapshot_without_history_tells_of_no_peak(recorded: bool, tmp_path: Path) -> None:
     snapshot = Snapshot()
