@@ -60,7 +60,7 @@ def asked(run: Path) -> AskedRecording:
     return AskedRecording([[run]], Limits(20.0, 200_000_000))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def one() -> Iterator[AskedRecording]:
     """One process for all questions that do it no harm."""
     file = Path(__file__).resolve().parent.parent / "fixtures/rocm/rocprofv3.json"
@@ -121,6 +121,7 @@ def test_a_question_gets_no_more_time_than_it_may_take(run: Path, endless: list[
         assert reached.value.option == "--time-limit"
     assert json.loads(asked.answer(how_many, Progress(), name="cuda_gpu_kern_sum"))["rows"] == 1
     asked.close()
+    assert asked.resident == 0
 
 
 @pytest.mark.thorough
@@ -299,15 +300,15 @@ def test_one_that_does_not_listen_is_ended_within_200_ms(run: Path, monkeypatch:
     asked.close()
 
 
-def test_a_process_that_ended_is_started_again(asked: AskedRecording) -> None:
-    assert asked.answer(how_many, Progress(), name="cuda_gpu_kern_sum")
-    assert asked._helper is not None
-    assert asked.resident == resident_bytes(asked._helper.process.pid) > 10_000_000
-    asked._helper.process.kill()
-    asked._helper.process.wait()
-    assert asked.answer(how_many, Progress(), name="cuda_gpu_kern_sum")
-    asked.close()
-    assert asked.resident == 0
+def test_a_process_that_ended_is_started_again(one: AskedRecording) -> None:
+    assert one.answer(how_many, Progress(), name="cuda_gpu_kern_sum")
+    assert one._helper is not None
+    ended = one._helper.process
+    assert one.resident == resident_bytes(ended.pid) > 10_000_000
+    ended.kill()
+    ended.wait()
+    assert one.answer(how_many, Progress(), name="cuda_gpu_kern_sum")
+    assert one._helper.process is not ended
 
 
 def test_what_is_wrong_with_a_question_or_a_file_is_the_same_error_as_here(

@@ -39,8 +39,18 @@ from viewer.cli import main
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Kineto asks on Linux only")
 
 
+# Of a program that has children it waits until all must have asked, and the process of the tests may have some.
+SOON = f"""
+import runpy, sys
+sys.path.insert(0, {str(RUNNER)!r})
+from stallscope_recorder import attaching
+attaching.POLLED_WITHIN = 0.2
+runpy.run_path({str(RUNNER)!r}, run_name="__main__")
+"""
+
+
 def attach(folder: Path, out: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(RUNNER), "--attach", "--out", str(out), "--name", "it", *words]
+    command = [sys.executable, "-c", SOON, "--attach", "--out", str(out), "--name", "it", *words]
     return subprocess.run(
         [*command, "--socket-dir", str(folder)], capture_output=True, text=True, timeout=60, check=False
     )
