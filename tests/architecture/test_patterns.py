@@ -131,6 +131,8 @@ def seconds(pattern: re.Pattern[Any], anywhere: bool, part: str, end: str, lengt
 def test_no_pattern_takes_the_square_of_a_text() -> None:
     slow = []
     for name, (pattern, anywhere) in found().items():
+        if not re.search(r"[*+{]", str(pattern.pattern)):
+            continue  # without repetition no text takes longer than its length
         source = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
         words = list(dict.fromkeys(re.findall(r"[A-Za-z_:]{2,}", source)))[:20]
         for part in (*PARTS, *words):

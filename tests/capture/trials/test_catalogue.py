@@ -136,7 +136,7 @@ def test_a_change_that_fails_halfway_is_put_back_even_where_putting_back_fails()
     assert changes.reason_against("other") == "this recorder doesn't know it"
 
 
-def test_no_collection_of_garbage_happens_even_where_the_script_starts_one() -> None:
+def test_no_collection_of_garbage_happens_even_where_the_script_starts_one(only_new_garbage: None) -> None:
     changes, thing = Changes(Program()), Thing()
     thing.itself = thing  # type: ignore[attr-defined]
     left = weakref.ref(thing)
