@@ -64,33 +64,32 @@ def test_a_card_advises_first_what_the_fix_says_whose_gain_it_tells(window: Main
     assert card.finding.advice[0].startswith(card.advice.text().removesuffix(" ..."))
 
 
-@pytest.mark.parametrize(("more", "told"), [(OTHER_BASIS + 1e-6, True), (OTHER_BASIS - 1e-6, False)])
 def test_a_card_says_how_much_of_a_step_goes_with_what_its_cause_delays(
-    window: MainWindow, qtbot: QtBot, more: float, told: bool
+    window: MainWindow, qtbot: QtBot
 ) -> None:
     qtbot.waitUntil(lambda: window.document.plan is not None)
     card = window.diagnosis.cards[0]
-    own, headline = card.finding.share, card.finding.headline
-    assert isinstance(headline.amount, Part)
-    if told:
-        headline = replace(headline, amount=replace(headline.amount, with_delays=own + more))
-    card.tell_as(replace(card.finding, headline=headline, with_delays=own + more))
-    amount = f"{percent(own)} of every step"
-    assert card.share.text() == (f"{amount}, {percent(own + more)} with delays" if told else amount)
-    (bar,) = card.findChildren(ShareBar)
-    assert bar.share == pytest.approx(own)
-    assert bar.with_delays == pytest.approx(own + more if told else own)
+    finding, own = card.finding, card.finding.share
+    assert isinstance(finding.headline.amount, Part)
+    for more, told in ((OTHER_BASIS + 1e-6, True), (OTHER_BASIS - 1e-6, False)):
+        headline = finding.headline
+        if told:
+            headline = replace(headline, amount=replace(headline.amount, with_delays=own + more))
+        card.tell_as(replace(finding, headline=headline, with_delays=own + more))
+        amount = f"{percent(own)} of every step"
+        assert card.share.text() == (f"{amount}, {percent(own + more)} with delays" if told else amount)
+        (bar,) = card.findChildren(ShareBar)
+        assert bar.share == pytest.approx(own)
+        assert bar.with_delays == pytest.approx(own + more if told else own)
 
 
-@pytest.mark.parametrize(("width", "is_painted"), [(MIN_WIDTH, True), (MIN_WIDTH - 1, False)])
-def test_a_bar_is_painted_where_a_part_of_it_can_be_told(
-    window: MainWindow, qtbot: QtBot, width: int, is_painted: bool
-) -> None:
-    bar = ShareBar(window.diagnosis.cards[0].finding, QColor("red"))
-    qtbot.addWidget(bar)
-    bar.resize(width, bar.height())
-    picture = bar.grab().toImage()
-    assert (picture.pixelColor(3, 2) == QColor("red")) is is_painted
+def test_a_bar_is_painted_where_a_part_of_it_can_be_told(window: MainWindow, qtbot: QtBot) -> None:
+    for width, is_painted in ((MIN_WIDTH, True), (MIN_WIDTH - 1, False)):
+        bar = ShareBar(window.diagnosis.cards[0].finding, QColor("red"))
+        qtbot.addWidget(bar)
+        bar.resize(width, bar.height())
+        picture = bar.grab().toImage()
+        assert (picture.pixelColor(3, 2) == QColor("red")) is is_painted
 
 
 def test_what_is_no_problem_stands_in_a_line_below_the_cards(empty_window: MainWindow, qtbot: QtBot) -> None:

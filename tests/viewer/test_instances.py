@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 
 import resources
 from parsers import open_trace
+from parsers.model import Trace
 from rules.analysis.analysis import Analysis
 from tests.opened import analysed
 from tests.viewer.conftest import MS, STEPS, show_tab, wait_until_laid_out, wait_until_ready
@@ -184,13 +185,11 @@ def test_waits_add_up_to_what_the_analysis_counts(fixtures: Path) -> None:
 
 @pytest.mark.parametrize(("most", "left"), [(5, 19), (MAX_ROWS, 0)])
 def test_of_very_many_the_longest_are_listed(
-    most: int, left: int, window: MainWindow, monkeypatch: pytest.MonkeyPatch
+    most: int, left: int, trace: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("viewer.panels.tabs.instances.MAX_ROWS", most)
-    analysis = window.document.analysis
-    assert analysis is not None
     launches = next(kind for kind in KINDS if kind.title == "Launches")
-    rows = rows_of_kind(launches, analysis, 0, 10**12)
+    rows = rows_of_kind(launches, Analysis(trace), 0, 10**12)
     assert (len(rows.frame), rows.left) == (24 - left, left)
 
 

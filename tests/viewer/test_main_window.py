@@ -209,13 +209,17 @@ def test_a_sample_on_the_start_page_opens_with_a_click(empty_window: MainWindow,
     assert [recent.paths for recent in recent_files()] == [(str(SAMPLE),)]
 
 
-def test_the_first_view_is_a_step_with_the_longest_evidence(window: MainWindow) -> None:
+def test_a_step_with_the_longest_evidence_the_kernels_and_what_was_kept_are_shown_first(
+    window: MainWindow,
+) -> None:
     diagnosis = window.document.diagnosis
     assert diagnosis is not None
     worst = max(diagnosis.findings[0].evidence, key=lambda each: each.end - each.start)
     t0, t1 = window.timeline.visible_interval
     assert t0 <= worst.start < worst.end <= t1
     assert t1 - t0 < 2 * 20 * MS
+    assert window.panels.tabs.tabText(window.panels.tabs.currentIndex()) == "Kernels"
+    assert f"{STEPS * (2 + 3 * KERNELS)} events, all kept" in window.status.badge.text()
 
 
 def test_a_click_on_a_part_of_the_budget_marks_its_intervals(window: MainWindow, qtbot: QtBot) -> None:
@@ -275,10 +279,6 @@ def test_a_moment_asked_for_is_in_the_middle_of_the_first_view(
     assert (t0 + t1) / 2 == pytest.approx(2 * MS, abs=1000)
 
 
-def test_the_badge_states_how_many_events_were_kept(window: MainWindow) -> None:
-    assert f"{STEPS * (2 + 3 * KERNELS)} events, all kept" in window.status.badge.text()
-
-
 def test_a_narrow_window_puts_the_diagnosis_into_a_tab(window: MainWindow, qtbot: QtBot) -> None:
     window.resize(760, 600)
     qtbot.waitUntil(lambda: window.panels_dock in window.tabifiedDockWidgets(window.diagnosis_dock))
@@ -318,27 +318,16 @@ def test_no_second_window_appears_while_a_recording_is_shown(
     assert shown.isActiveWindow()
 
 
-def test_the_kernels_are_shown_first(window: MainWindow) -> None:
-    assert window.panels.tabs.tabText(window.panels.tabs.currentIndex()) == "Kernels"
-
-
-@pytest.mark.parametrize("name", ["light", "dark"])
-def test_every_text_of_the_budget_can_be_read_in_both_themes(window: MainWindow, name: str) -> None:
-    window.acts.set_theme(name)
-    colors = theme.current()
-    assert colors.name == name
-    assert window.preferences.theme == name
-    for key in (
-        "compute",
-        "communication",
-        "copy",
-        "host-bound",
-        "launch-bound",
-        "input-bound",
-        "synchronization",
-    ):
-        fill = colors.part(key)
-        assert theme.contrast(theme.text_on(fill), fill) >= 4.5
+def test_every_text_of_the_budget_can_be_read_in_both_themes(window: MainWindow) -> None:
+    parts = "compute communication copy host-bound launch-bound input-bound synchronization"
+    for name in ("light", "dark"):
+        window.acts.set_theme(name)
+        colors = theme.current()
+        assert colors.name == name
+        assert window.preferences.theme == name
+        for key in parts.split():
+            fill = colors.part(key)
+            assert theme.contrast(theme.text_on(fill), fill) >= 4.5
 
 
 def test_the_window_is_written_as_png_and_the_timeline_as_svg(window: MainWindow, tmp_path: Path) -> None:
