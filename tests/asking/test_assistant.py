@@ -31,6 +31,7 @@ def text_of(result: Any) -> str:
     return "\n".join(part.text for part in result.content if part.type == "text")
 
 
+@pytest.mark.thorough  # every day tests/asking/test_assistant_process.py has the server as a process
 def test_a_session_over_standard_input_and_output(
     fixtures: Path, tmp_path: Path, repository: Path, memory_stack: Analysis
 ) -> None:

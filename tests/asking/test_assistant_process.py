@@ -230,15 +230,8 @@ def test_what_is_said_of_a_long_call_is_short_and_so_is_an_answer(start: Start) 
     assert 0.5 * MAX_BYTES < len(answer) < 1.5 * MAX_BYTES
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        "input ends",
-        pytest.param("SIGKILL", marks=pytest.mark.thorough),
-        pytest.param("output is closed", marks=pytest.mark.thorough),
-        pytest.param("SIGTERM", marks=pytest.mark.thorough),
-    ],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("how", ["input ends", "SIGKILL", "output is closed", "SIGTERM"])
 def test_the_server_ends_at_once_with_its_helpers_while_a_tool_works(start: Start, how: str) -> None:
     client = start()
     quick = client.call("open_recording", path="quick.json")

@@ -35,6 +35,7 @@ def run(fixtures: Path) -> Run:
     return stallscope.open(fixtures / "torch/memory_stack.pt.trace.json.gz")
 
 
+@pytest.mark.thorough
 def test_every_block_of_the_tutorial_runs(
     repository: Path, fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

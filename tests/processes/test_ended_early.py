@@ -6,9 +6,7 @@ import itertools
 import signal
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -28,19 +26,16 @@ else:
     except KeyboardInterrupt:
         sys.exit(130)
 """
-Kills = dict[str, tuple[tuple[signal.Signals, Victim, float, bool], ...]]
+Kills = tuple[tuple[signal.Signals, Victim, float, bool], ...]
 MOMENTS = tuple(LATEST * number / 9 for number in range(10))
-EVERY_DAY = {
-    "diagnose": ((signal.SIGKILL, Victim.PARENT, 0.7, False),),
-    "diagnose-zip": ((signal.SIGINT, Victim.ALL, 0.6, False),),
-}
-SMALLER: dict[str, Callable[[Recordings], Path]] = {
-    "diagnose": lambda recordings: recordings.json(DAILY),
-    "diagnose-zip": lambda recordings: recordings.archive(DAILY),
-}
-MORE = {
+EVERY_DAY: Kills = ((signal.SIGKILL, Victim.PARENT, 0.7, False),)
+MORE: dict[str, Kills] = {
     "diagnose": ((signal.SIGTERM, Victim.PARENT, 0.5, False), (signal.SIGKILL, Victim.HELPER, 0.6, False)),
-    "diagnose-zip": ((signal.SIGKILL, Victim.PARENT, 0.4, False), (signal.SIGHUP, Victim.PARENT, 0.5, False)),
+    "diagnose-zip": (
+        (signal.SIGKILL, Victim.PARENT, 0.4, False),
+        (signal.SIGHUP, Victim.PARENT, 0.5, False),
+        (signal.SIGINT, Victim.ALL, 0.6, False),
+    ),
 }
 
 
@@ -58,17 +53,21 @@ def _of(subject: Subject) -> list[Trial]:
 
 
 @pytest.mark.parametrize(
-    "kills", [EVERY_DAY, pytest.param(MORE, marks=pytest.mark.thorough)], ids=["one", "more"]
+    ("name", "kills"),
+    [
+        ("diagnose", EVERY_DAY),
+        *(pytest.param(name, kills, marks=pytest.mark.thorough) for name, kills in MORE.items()),
+    ],
+    ids=["one", *MORE],
 )
-@pytest.mark.parametrize("name", EVERY_DAY)
 def test_nothing_is_left_of_what_was_ended(
     name: str, kills: Kills, place: Place, recordings: Recordings
 ) -> None:
     subject = _named(name)
     if kills is EVERY_DAY:
-        subject = replace(subject, recording=SMALLER[name])
+        subject = replace(subject, recording=lambda made: made.json(DAILY))
     killing = Killing(subject, place, recordings)
-    trials = [Trial(killing.subject, *each) for each in kills[name]]
+    trials = [Trial(killing.subject, *each) for each in kills]
     assert {str(trial): faults for trial in trials if (faults := killing.faults(trial))} == {}
 
 

@@ -91,7 +91,9 @@ def test_a_file_that_changes_while_it_is_read(
     changed_at(MOMENTS[first::2], getattr(recordings, kind)(), change, place)
 
 
-def test_a_file_that_shrinks_while_it_is_read(place: Place, recordings: Recordings) -> None:
+@pytest.mark.thorough
+def test_a_small_file_that_shrinks_while_it_is_read(place: Place, recordings: Recordings) -> None:
+    """By one process; larger ones are read by two."""
     changed_at(MOMENTS[3:4], recordings.json(SMALL), shrink, place)
 
 

@@ -166,6 +166,7 @@ def test_what_the_cpu_needs_to_gather_and_to_reduce_goes_too() -> None:
     assert slow > slow_cpu(reducing="Model.reduce") + 0.05
 
 
+@pytest.mark.thorough  # of real size
 def test_a_sound_sharded_model_gathers_twice_in_each_step_and_is_not_told_to_do_it_once(
     shared_data: Path,
 ) -> None:

@@ -14,7 +14,6 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.losses.lost_time import IdleTime
 from rules.losses.plan_building import PlanBuilding, plan_building
-from tests.examples import one_of
 from tests.opened import diagnosed, opened
 from tests.rules.builder import TinyTrace
 
@@ -69,7 +68,8 @@ def test_an_attention_that_needs_no_plan_is_not_accused() -> None:
     assert plans_of(opened(PROGRAMS / "plans.fixed.pt.trace.json.gz")) is None
 
 
-@pytest.mark.parametrize("recording", one_of(2, ["engine.pt.trace.json.gz", "engine.sqlite"]))
+@pytest.mark.thorough  # every day the smaller ones above
+@pytest.mark.parametrize("recording", ["engine.pt.trace.json.gz", "engine.sqlite"])
 def test_a_serving_engine_is_told_to_pad_its_prompts(recording: str, shared_data: Path) -> None:
     file = shared_data / "serve" / recording
     if not file.is_file():

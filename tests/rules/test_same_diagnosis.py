@@ -81,13 +81,15 @@ def retold(paths: Sequence[Path], folder: Path, *changes: Callable[[Content], No
 @pytest.mark.parametrize(
     ("run", "changes"),
     [
-        ("variants/straggler_input", (shuffled, a_year_later, on_other_threads)),
-        ("variants/straggler_python0", (on_another_gpu,)),
-        pytest.param("ddp/no_overlap", (shuffled,), marks=pytest.mark.thorough),
-        pytest.param(
-            "variants/input_dl_workers",
-            (shuffled, a_year_later, on_other_threads),
-            marks=pytest.mark.thorough,
+        ("variants/straggler_python0", (shuffled, a_year_later, on_other_threads, on_another_gpu)),
+        *(
+            pytest.param(run, changes, marks=pytest.mark.thorough)
+            for run, changes in (
+                ("variants/straggler_input", (shuffled, a_year_later, on_other_threads)),
+                ("variants/straggler_python0", (on_another_gpu,)),
+                ("ddp/no_overlap", (shuffled,)),
+                ("variants/input_dl_workers", (shuffled, a_year_later, on_other_threads)),
+            )
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "-".join(change.__name__ for change in value),

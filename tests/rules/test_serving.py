@@ -45,7 +45,9 @@ def milliseconds(told: Percentiles | None) -> list[float]:
 @pytest.mark.parametrize(
     ("recording", "log", "source"),
     [
-        ("pt.trace.json.gz", "engine.requests.jsonl", RequestSource.LOG),
+        pytest.param(
+            "pt.trace.json.gz", "engine.requests.jsonl", RequestSource.LOG, marks=pytest.mark.thorough
+        ),
         ("sqlite", "engine.sqlite.requests.jsonl", RequestSource.LOG),
         ("sqlite", None, RequestSource.RANGES),
     ],

@@ -16,7 +16,7 @@ from viewer.appearance.tab_order import tell_roles
 from .every_window import WINDOWS, controls, opened, pages
 
 NAMELESS = (QAccessible.Role.NoRole, QAccessible.Role.Client, QAccessible.Role.Window)
-EVERY_DAY = ("timeline", "record", "open address", "preferences")
+EVERY_DAY = ("record", "open address", "preferences")
 AROUND = 4  # pixels beside a control where it may show that it has the focus
 
 

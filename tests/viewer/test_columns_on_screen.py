@@ -12,7 +12,6 @@ from pytestqt.qtbot import QtBot
 
 import resources
 from parsers.model.units import duration
-from tests.examples import one_of
 from viewer.panels.tables.table_model import TEXTS, Column, Show
 from viewer.panels.tables.table_view import TableView
 from viewer.window.main_window import MainWindow
@@ -129,7 +128,8 @@ def judge(window: MainWindow, qtbot: QtBot) -> None:
         require_as_many_engine_steps_as_steps(window, qtbot)
 
 
-@pytest.mark.parametrize("sample", one_of(4, USUAL))
+@pytest.mark.thorough
+@pytest.mark.parametrize("sample", USUAL)
 def test_every_column_of_a_sample_says_what_it_is_of(
     sample: str, empty_window: MainWindow, qtbot: QtBot
 ) -> None:

@@ -45,7 +45,8 @@ def with_memory(trace: Trace) -> Trace:
     return replace(trace, counters=counters)
 
 
-@pytest.mark.parametrize("title", ["Memory", pytest.param("Roofline", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("title", ["Memory", "Roofline"])
 def test_numbers_and_ground_follow_every_change_of_the_theme(
     empty_window: MainWindow, qtbot: QtBot, qapp: QApplication, with_memory: Trace, title: str
 ) -> None:

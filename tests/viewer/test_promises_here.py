@@ -91,6 +91,7 @@ def test_a_damaged_journal_costs_no_diagnosis(told: Told) -> None:
     assert fix_in(after)["here"] is None
 
 
+@pytest.mark.thorough
 def test_it_is_the_journal_in_the_folder_of_the_user(tmp_path: Path, repository: Path) -> None:
     """As a process of its own, asked twice: a kept answer does not outlive a new trial."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}

@@ -51,7 +51,7 @@ sys.exit(program.run([], separate=True))
 """
 
 
-@pytest.mark.parametrize("moment", ["ready", pytest.param("at once", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("moment", ["at once", pytest.param("ready", marks=pytest.mark.thorough)])
 def test_ctrl_q_closes_all_windows_and_ends_the_program(
     moment: str, repository: Path, tmp_path: Path
 ) -> None:

@@ -87,6 +87,7 @@ def test_queues_of_a_rocprof_trace_are_gpu_lanes(shared_data: Path) -> None:
     assert len(trace.counters) > 0
 
 
+@pytest.mark.thorough
 def test_every_public_trace_opens_without_a_loss(shared_data: Path) -> None:
     files = sorted((shared_data / "public" / "chrome").glob("*.json.gz"))
     assert len(files) > 15
