@@ -10,7 +10,7 @@ from parsers.model import BOOL, Trace
 from parsers.model.names.calls import Call, call_of, is_prefetch
 from parsers.model.units import duration
 from rules.analysis.analysis import Analysis
-from rules.analysis.arithmetic.intervals import intersect, length, measure, union
+from rules.analysis.arithmetic.intervals import clip, intersect, length, measure, union
 from rules.analysis.idle.attribution import TOUCHES_PAGES
 from rules.analysis.idle.causes import Cause
 from rules.analysis.names.host_language import host_code
@@ -35,6 +35,7 @@ from rules.losses.lost_time import IdleTime, idle_finding
 from rules.losses.plan_building import plan_building
 from rules.remedies.compiling import COMPILED_SCRIPTS
 from rules.remedies.copies import ON_THE_GPU_OR_ONCE, PREFETCH_PAGES, PREFETCH_SELDOM
+from rules.remedies.engines import later_steps
 from rules.remedies.host_work import (
     PROCESSES_FOR_THREADS,
     beside_launches,
@@ -47,6 +48,7 @@ from rules.remedies.host_work import (
 from rules.terms import MAJORITY, MIN_SHARE, NEARLY_ALL, Culprit, CulpritKind
 from rules.wording.words import Words, for_native, for_python, for_pytorch, has_stacks, ours, share
 
+SHORT = 0.05  # of the time: one burst of work that takes no longer is no run
 ONE_CULPRIT = 0.8  # of the waiting: then one culprit is all that needs saying
 
 
@@ -77,7 +79,8 @@ How it decides
     Where nothing repeats and half of the waiting lies in calls that take at least 1 ms because they are made for the
     first time (a stream or context is created, code is loaded, a kernel is launched), it is start-up, not a fault.
     Where no steps were found and one wait is nearly all of it, or all but such calls, it says so, and nothing tells
-    that it comes again.
+    that it comes again. The same holds for several waits where the GPU does nearly all of its work between two of them,
+    in a twentieth of the time.
 
 What to try
     Move the work off the critical path: into a thread or process that prepares the next step, after the launches of
@@ -106,6 +109,7 @@ When it is wrong
         at_first = _in_first_calls(waiting)
         scripted = _in_first_scripts(waiting) >= MAJORITY * waiting.worst_ns
         once = not analysis.steps_in_window and _is_one_wait(waiting, at_first)
+        burst = 0 if analysis.steps_in_window or once else _burst_ns(waiting)
         recompiles = analysis.steps_in_window > 1 and compiling >= MAJORITY * waiting.worst_ns
         yield idle_finding(
             self,
@@ -120,6 +124,8 @@ When it is wrong
             if starts
             else "Prefetching unified memory holds up the CPU"
             if is_call(culprit) and is_prefetch(culprit.name)
+            else f"The GPU works once, and waits for {host_code(trace)} around that"
+            if burst
             else f"The GPU waits{' once' if once else ''} for {host_code(trace)}",
             account=_explanation(analysis, waiting)
             + below.text
@@ -132,6 +138,8 @@ When it is wrong
                 if scripted
                 else _AT_FIRST
                 if starts
+                else _start_up_around(burst)
+                if burst
                 else _may_not_come_again(waiting, at_first)
                 if once
                 else ""
@@ -144,6 +152,8 @@ When it is wrong
             if scripted
             else remedy(*_OF_CALLS, code=for_pytorch(_WARM_UP))
             if starts
+            else remedy(_RECORD_MORE, *later_steps(trace))
+            if burst
             else (ON_THE_GPU_OR_ONCE if below.samples else PREFETCH_PAGES)
             if culprit == TOUCHES_PAGES
             else _remedy(waiting, called, is_compiled(trace), is_known=bool(below)),
@@ -158,7 +168,7 @@ When it is wrong
             else Severity.INFO
             if starts
             else Severity.MEDIUM
-            if once and severity_of(waiting.worst_ns, analysis.window_ns) is Severity.HIGH
+            if (once or burst) and severity_of(waiting.worst_ns, analysis.window_ns) is Severity.HIGH
             else None,
         )
 
@@ -189,6 +199,28 @@ def _is_one_wait(waiting: IdleTime, at_first: BOOL) -> bool:
     took = (waiting.intervals[1] - waiting.intervals[0])[~at_first]
     return bool(len(took) and took.max() >= NEARLY_ALL * took.sum()) and waiting.longest_ns >= (
         NEARLY_ALL * (waiting.worst_ns - _ns_of(waiting, at_first))
+    )
+
+
+def _burst_ns(waiting: IdleTime) -> int:
+    """How long the one burst takes in which the GPU does nearly all of its work, in ns; 0 where it is no short one."""
+    analysis = waiting.analysis
+    events, (start, end) = analysis.trace.events, analysis.window
+    starts, ends = clip(union(*events.spans(analysis.trace.operations_of_device(waiting.device))), start, end)
+    waits = np.searchsorted(
+        waiting.intervals[0], starts, side="right"
+    )  # how many come before each piece of work
+    done = np.bincount(waits, ends - starts)
+    most = int(done.argmax())
+    mine = waits == most
+    took = int(ends[mine].max() - starts[mine].min())
+    return took if done[most] >= NEARLY_ALL * done.sum() and took <= SHORT * (end - start) else 0
+
+
+def _start_up_around(burst: int) -> str:
+    return (
+        f" Nearly all of the GPU's work is one burst of {duration(burst)}, and nothing repeats: as far as this "
+        "recording tells, it is start-up."
     )
 
 
@@ -287,6 +319,7 @@ _COMPILE = for_python(
 _AT_FIRST = (
     " They create or load something because it is the first time, and nothing in this recording repeats."
 )
+_RECORD_MORE = "Record several steps or requests, after the first ones."
 _SCRIPTED = (
     " TorchScript watches its first call and compiles in the next ones: its later calls do not pause like this, so it "
     "does not come again until inputs have other shapes."

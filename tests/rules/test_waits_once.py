@@ -85,3 +85,38 @@ def test_beside_a_call_that_is_slow_the_first_time_one_wait_is_one(launched_befo
     assert ("waits once for" in finding.title) is once
     assert ("neither may come again" in finding.explanation) is once
     assert finding.severity is (Severity.MEDIUM if once else Severity.HIGH)
+
+
+def bursts(*work_us: float, wait_us: float = 3_000.0) -> TinyTrace:
+    """Bursts of kernels that run one behind the other, with a wait of the CPU before and behind each."""
+    trace = TinyTrace()
+    trace.copy(10, 12, "HtoD", 1, bytes=4)
+    at = 12.0
+    for work in work_us:
+        at += wait_us
+        for number in range(60):
+            trace.operation(at, at + work / 60, f"kernel_{number % 7}", at - 10)
+            at += work / 60
+    trace.copy(at + wait_us, at + wait_us + 2, "HtoD", at + wait_us - 8, bytes=4)
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("work_us", "start_up"),
+    [
+        ((280.0,), True),
+        ((360.0,), False),  # SHORT of the time
+        ((400.0, 35.0), True),
+        ((400.0, 55.0), False),  # NEARLY_ALL of the work
+        ((280.0, 280.0, 280.0), False),
+    ],
+)
+def test_waits_around_one_short_burst_of_work_are_start_up(
+    work_us: tuple[float, ...], start_up: bool
+) -> None:
+    """Tiny copies that come before and behind it are no work that repeats."""
+    finding = found(bursts(*work_us).build(), Category.HOST_BOUND)
+    assert ("works once, and waits" in finding.title) is start_up
+    assert ("it is start-up" in finding.explanation) is start_up
+    assert (finding.severity is Severity.MEDIUM) is start_up
+    assert any("several steps" in each for each in finding.advice) is start_up
