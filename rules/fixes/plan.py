@@ -100,6 +100,7 @@ HOST_UNSURE = 1.2
 AT_ITS_MOST = 0.95
 # recorded step over the GPU's work: of a GPU that idles more, the CPU's time decides how long the step was
 MOSTLY_BUSY = 1.5
+IDLE_HOST = 0.05  # of a step: a CPU that has less to do by itself decides nothing
 # the largest gain that was measured is 563 (docs/predictions.md): where less than a thousandth of a step would be
 # left, or of a recording in which nothing repeats less than a hundredth, nobody knows how long that takes
 MAX_GAIN, MAX_GAIN_ONCE = MAX_SPEEDUP, 100.0
@@ -172,7 +173,7 @@ class Plan:
 
     def most(self, promise: Promise) -> float:
         """How many times faster a step can be at most with one fix made, however fast the CPU is."""
-        return _limit(self.replay, [promise.proposal])
+        return _limit(self.replay, [promise.proposal], promise.expected)
 
     def predict(self, ids: Sequence[str]) -> Outcome:
         """What these fixes do together; KeyError for an unknown id."""
@@ -312,7 +313,7 @@ def _reaching(
     """The band that the replay says of some proposals, as far as the same fixes reached in other programs."""
     low, high = widest(reaches, (each.fix for each in proposals)).applied(said[0], expected, said[1])
     if high > said[1]:
-        high = min(high, max(said[1], min(_limit(replay, proposals), _most_gain(replay))))
+        high = min(high, max(said[1], min(_limit(replay, proposals, expected), _most_gain(replay))))
     return min(low, expected), max(expected, high)
 
 
@@ -335,18 +336,19 @@ def _band(replay: Replay, proposals: Sequence[Proposal], expected: float) -> tup
         low = min(low, *(replay.gain(least, host=host) for host in on_hosts))
     if any(each.high for each in proposals):
         high = max(high, replay.gain(most))
-    return low, max(expected, min(high, _limit(replay, proposals)))
+    return low, max(expected, min(high, _limit(replay, proposals, expected)))
 
 
-def _limit(replay: Replay, proposals: Sequence[Proposal]) -> float:
-    """How many times faster a step is at most, by the work that some proposals leave the GPU."""
+def _limit(replay: Replay, proposals: Sequence[Proposal], expected: float) -> float:
+    """How many times faster a step is at most, by the work that some proposals leave the GPU, and what they take."""
     likely = [each.expected for each in proposals]
     most = [each.high or each.expected for each in proposals]
     ways = [likely] if most == likely else [likely, most]
     work = [replay.gpu_work(changes) for changes in ways]
     limit = max(replay.limit(each) for each in [each for each in work if each > 0] or work[:1])
     if not all(map(replay.leaves_gpu_work, ways)):
-        return min(HOST_UNSURE * limit, _limit_of_kept(replay, [each for way in ways for each in way]))
+        kept = min(_limit_of_kept(replay, [each for way in ways for each in way]), HOST_UNSURE * limit)
+        return kept if most != likely else min(kept, _limit_of_taken(replay, likely, expected))
     return limit if limit < MOSTLY_BUSY else HOST_UNSURE * limit
 
 
@@ -369,6 +371,19 @@ def _limit_of_kept(replay: Replay, changes: Sequence[Change]) -> float:
         shortest = max(before, replay.usual_ns / HOST_UNSURE) if idles else replay.usual_ns
         limit = min(limit, shortest / max(shortest - saved, shortest / limit))
     return max(1.0, limit)
+
+
+def _limit_of_taken(replay: Replay, changes: Sequence[Change], expected: float) -> float:
+    """How many times faster a step is at most without the copies and calls that some changes end or shorten.
+
+    Where the CPU has hardly any time of its own, nothing else becomes shorter, but that may run while the GPU works.
+    Unlimited elsewhere, and where the replay says much more: work of the GPU then overlaps.
+    """
+    whole, of_host = replay.usual_ns, replay.host_work_ns
+    left = whole - replay.taken(changes) - of_host
+    if of_host > IDLE_HOST * whole or left <= 0 or expected > NARROWEST * whole / left:
+        return math.inf
+    return max(expected, whole / left)
 
 
 def _rank(promise: Promise) -> float:

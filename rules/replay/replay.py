@@ -11,6 +11,7 @@ from parsers.model import BOOL, F64, I64, EventKind, Trace, derived
 from parsers.model.late import dataclass
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import length, subtract, union
 from rules.analysis.idle.attribution import migrations
 from rules.analysis.recording.subject import SubjectKind, subject_of
 from rules.analysis.steps.first_use import repeats
@@ -240,6 +241,31 @@ class Replay:
         # summed over all GPUs: which of them the others wait for changes from step to step
         saved = self.scale * float(gone.sum()) / before.steps
         return self._gpu_work_of(overlay), self.usual_ns - saved
+
+    @cached_property
+    def host_work_ns(self) -> float:
+        """What the thread that does most of it does in a step, without waiting for the GPU, ns."""
+        work = np.bincount(self.host.thread, self.usual.gap + self.usual.cost, minlength=self.host.threads)
+        return self.scale * float(np.max(work + self.usual.tail, initial=0.0)) / self.usual.steps
+
+    def taken(self, changes: Sequence[Change]) -> float:
+        """How much of a recorded step passes in calls and operations that some changes end or shorten, ns.
+
+        Without what the GPU keeps doing meanwhile. Infinite where there are several ranks, or where collectives or what
+        waits for what become others.
+        """
+        before, after = self.usual, self.overlay(changes)
+        alike = _alike(before, after, ("transfer", "meets", "extra", "follows"))
+        if len(self.spans) > 1 or after.steps != before.steps or not alike:
+            return np.inf
+        host, device = self.host, self.device
+        shorter = (after.duration * after.present) < before.duration * before.present
+        waits = before.waits & (~after.waits | shorter[np.maximum(self.waits.target, 0)])
+        calls = waits | (after.cost < before.cost)
+        start = np.concatenate((host.start[calls], device.start[shorter]))
+        end = np.concatenate((host.end[calls], device.end[shorter]))
+        gone = subtract(union(start, end), union(device.start[~shorter], device.end[~shorter]))
+        return self.scale * length(gone) / before.steps
 
     def _gpu_work_of(self, overlay: Overlay) -> float:
         return self._busy_of(self.ready.busy(overlay), overlay)

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import BOOL, F64, Attribute, CopyKind, EventKind, MemoryKind
+from parsers.model.arrays import among
 from parsers.model.events import of_kinds
+from parsers.model.names.calls import WORK_CALLS
 from parsers.model.units import duration, size
 from rules.analysis.analysis import Analysis
 from rules.analysis.gpu.copies import worst_copies
@@ -42,6 +44,7 @@ from rules.wording.words import for_native, for_pytorch
 LARGE_BYTES = 65_536
 LARGE_NS = 50_000.0
 LONG_NS = 250_000.0  # between two calls: operators that launch something are over sooner
+TOGETHER = 16  # cores that go through data at once, at most
 PINNED_SHARE = 0.84  # of the link's rate, which large copies reach in page-locked memory on an H200
 _COMPUTING = (EventKind.KERNEL, EventKind.GRAPH)
 _TO_GPU = ("non-blocking", "pin-memory")
@@ -59,7 +62,8 @@ When it applies
 What is changed in the replay
     They are gone; for copies to the host, so is the host's work on the data up to the next call, and where that
     copies the result back to the GPU, that copy and the freeing after it. Where no operators were recorded, a
-    fortieth of the host's work on more than 1 MB remains for the GPU, or a twentieth at most. Work right before a copy
+    fortieth of the host's work on more than 1 MB remains for the GPU, or a twentieth at most. What is copied back is no
+    more than what came; what the next step begins with is, where there was time to go through it. Work before a copy
     to the GPU that only puts its data together is gone, too: going through them once, at 10 GB/s, takes four fifths of
     it or more.
 
@@ -86,7 +90,7 @@ def _proposal(analysis: Analysis, replay: Replay, kind: CopyKind, large: BOOL) -
     nodes = of_nodes(replay, large)
     after = until_next_work(replay, nodes)
     if kind is CopyKind.D2H:  # what is copied back right behind it was only calculated with on the host
-        back = after & of_nodes(replay, copies(replay, CopyKind.H2D))
+        back = after & _copied_back(replay, nodes)
         nodes |= back
         after |= until_next_work(replay, back)
     around = surroundings_of(analysis)
@@ -141,6 +145,26 @@ def _proposal(analysis: Analysis, replay: Replay, kind: CopyKind, large: BOOL) -
         if worked.any()
         else "",
     )
+
+
+def _copied_back(replay: Replay, nodes: BOOL) -> BOOL:
+    """The copies to the GPU of no more than what these calls copied to the host right before.
+
+    The next input is none of them: it is larger, or a step begins with it, without time to work on the data.
+    """
+    host, device = replay.host, replay.device
+    amount = np.bincount(
+        device.launch, replay.analysis.trace.attribute(Attribute.BYTES, device.event), len(host)
+    )
+    work = np.flatnonzero(of_kinds(host.call, *WORK_CALLS))
+    before, after = work[:-1], work[1:]
+    row = np.cumsum(np.append(True, nodes[after] != nodes[before])[: len(work)])
+    came = np.bincount(row, amount[work])[row[:-1]]
+    ended = host.end.copy()
+    np.maximum.at(ended, device.launch, device.end)
+    worked = TOGETHER * READ_PER_NS * (host.start[after] - ended[before]) >= amount[after]
+    back = after[(amount[after] <= came) & (worked | (host.step[after] == host.step[before]))]
+    return of_nodes(replay, copies(replay, CopyKind.H2D)) & among(np.arange(len(host)), back)
 
 
 def _at_least(analysis: Analysis, replay: Replay, nodes: BOOL, large: BOOL, worked: Change) -> Change:

@@ -146,7 +146,8 @@ class RemoveReadBacks:
     explanation = """
 When it applies
     Calls that wait for the GPU: a small copy to the host and the synchronisation after it, counting the rows of a
-    mask, an explicit synchronisation. Reading the result that ends a request is none of them.
+    mask, an explicit synchronisation. Reading the result that ends a request is none of them, nor are copies of which
+    fewer than half make the CPU wait, unless sixteen or more come in a row.
 
 What is changed in the replay
     The copies and waits of one kind of place are gone. Where rows are counted, everything that counts them is gone
@@ -178,7 +179,10 @@ What makes it more or less
             if (replay.host.start[nodes] > last).all():  # as the profiler itself waits when it stops
                 continue
             counts = name in (*COUNTING, COUNTED)
-            values = 2 * int((nodes & reads).sum()) >= max(int((nodes & waiting).sum()), 1)
+            copied, waited = int((nodes & reads).sum()), int((nodes & waiting).sum())
+            if 2 * waited < copied and not counts and not (nodes & in_a_row).any():
+                continue  # into page-locked memory: the CPU goes on
+            values = 2 * copied >= max(waited, 1)
             inside = (counting if name == COUNTED else around.inside(name.__eq__)) if counts else nodes
             gone = without_calls(replay, inside) if counts else without_calls(replay, nodes & reads, 0.0)
             counted = reads if values and not counts else waits
