@@ -318,12 +318,13 @@ def _measured_by_amd(kernel: KernelProfile) -> str:
     return f" ({', '.join(told)})" if told else ""
 
 
+_OF_COPIES = ("copies-to-gpu", "copies-from-gpu")
+
+
 def _both_ways(analysis: Analysis, diagnosis: Diagnosis, problem: Finding) -> str:
     """One sentence for copies to and from the GPU that both cost much; empty for other problems."""
     copies = [
-        each
-        for each in diagnosis.findings
-        if each.category in (Category.COPY_H2D, Category.COPY_D2H) and each.severity is Severity.HIGH
+        each for each in diagnosis.findings if each.rule in _OF_COPIES and each.severity is Severity.HIGH
     ]
     if len(copies) < 2 or problem not in copies:
         return ""
