@@ -148,6 +148,8 @@ def is_small_beside_computing(analysis: Analysis, problem: Finding) -> bool:
     """Whether the GPU computes so much of the time, or one kernel takes so much, that a problem hardly matters."""
     if problem.of_recording or problem.kernel is not None:
         return False
+    if problem.once:
+        return weight(problem) < SMALL_BESIDE_COMPUTING
     cost = max(problem.cost, weight(problem))
     if cost < SMALL_BESIDE_COMPUTING and computing(analysis) >= MOSTLY_COMPUTING:
         return True

@@ -86,6 +86,8 @@ def weight(finding: Finding) -> float:
 
     So, too, of time in which memory is slow: all that is said of these kernels is then said of a slowed GPU.
 
+    One wait that is like no other may not come again: only the others count.
+
     Of operators of a GPU that are slow by themselves half: for some there is no faster kernel. What is said of a
     profiled kernel as information gives nothing: such kernels stay in the order of their time.
     """
@@ -93,6 +95,8 @@ def weight(finding: Finding) -> float:
         return 0.0
     if finding.category is Category.SLOW_OPERATOR and not finding.of_the_cpu_alone:
         return finding.share * OF_SLOW_OPERATORS
+    if finding.once:
+        return finding.share * (1.0 - finding.once)
     if finding.category not in (Category.UNEXPLAINED_IDLE, Category.SLOW_MEMORY) or not finding.window_ns:
         return finding.share
     return min(sum(end - start for start, end in finding.intervals) / finding.window_ns, 1.0)

@@ -50,6 +50,7 @@ from rules.wording.words import Words, for_native, for_python, for_pytorch, has_
 
 SHORT = 0.05  # of the time: one burst of work that takes no longer is no run
 ONE_CULPRIT = 0.8  # of the waiting: then one culprit is all that needs saying
+STANDS_OUT = 3.0  # times the next longest wait: it is like no other
 
 
 @rule
@@ -80,7 +81,8 @@ How it decides
     first time (a stream or context is created, code is loaded, a kernel is launched), it is start-up, not a fault.
     Where no steps were found and one wait is nearly all of it, or all but such calls, it says so, and nothing tells
     that it comes again. The same holds for several waits where the GPU does nearly all of its work between two of them,
-    in a twentieth of the time.
+    in a twentieth of the time. A wait that is most of it, three times as long as any other and shorter than what the
+    GPU computes meanwhile, is told after what repeats.
 
 What to try
     Move the work off the critical path: into a thread or process that prepares the next step, after the launches of
@@ -110,6 +112,7 @@ When it is wrong
         scripted = _in_first_scripts(waiting) >= MAJORITY * waiting.worst_ns
         once = not analysis.steps_in_window and _is_one_wait(waiting, at_first)
         burst = 0 if analysis.steps_in_window or once else _burst_ns(waiting)
+        part_once = 0.0 if analysis.steps_in_window else _part_once(waiting)
         recompiles = analysis.steps_in_window > 1 and compiling >= MAJORITY * waiting.worst_ns
         yield idle_finding(
             self,
@@ -142,6 +145,8 @@ When it is wrong
                 if burst
                 else _may_not_come_again(waiting, at_first)
                 if once
+                else _ONE_OF_THEM
+                if part_once
                 else ""
             ),
             remedy=few_lengths(plans.is_of_attention)
@@ -168,8 +173,10 @@ When it is wrong
             else Severity.INFO
             if starts
             else Severity.MEDIUM
-            if (once or burst) and severity_of(waiting.worst_ns, analysis.window_ns) is Severity.HIGH
+            if (once or burst or part_once)
+            and severity_of(waiting.worst_ns, analysis.window_ns) is Severity.HIGH
             else None,
+            once=0.0 if scripted or starts else part_once,
         )
 
 
@@ -222,6 +229,16 @@ def _start_up_around(burst: int) -> str:
         f" Nearly all of the GPU's work is one burst of {duration(burst)}, and nothing repeats: as far as this "
         "recording tells, it is start-up."
     )
+
+
+def _part_once(waiting: IdleTime) -> float:
+    """The part of it that is one wait, shorter than what the GPU computes; 0 where it does not stand out."""
+    took = np.sort(waiting.intervals[1] - waiting.intervals[0])
+    longest = int(took[-1]) if len(took) else 0
+    others = int(took[-2]) if len(took) > 1 else 0
+    computes = waiting.analysis.budgets(waiting.device).compute_ns
+    stands_out = longest >= STANDS_OUT * others and longest >= MAJORITY * waiting.worst_ns
+    return longest / waiting.worst_ns if stands_out and longest < computes else 0.0
 
 
 def _may_not_come_again(waiting: IdleTime, at_first: BOOL) -> str:
@@ -320,6 +337,9 @@ _AT_FIRST = (
     " They create or load something because it is the first time, and nothing in this recording repeats."
 )
 _RECORD_MORE = "Record several steps or requests, after the first ones."
+_ONE_OF_THEM = (
+    " Most of it is the longest wait, which is like no other in this recording: it may not come again."
+)
 _SCRIPTED = (
     " TorchScript watches its first call and compiles in the next ones: its later calls do not pause like this, so it "
     "does not come again until inputs have other shapes."

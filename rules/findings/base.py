@@ -123,6 +123,9 @@ class Finding:
     of_the_cpu_alone: bool = False  # no GPU waits meanwhile, and its ceiling is less by what remains
     of_recording: bool = False  # the recording would be shorter without this time, the run itself no faster
     at: SourceLine | None = None  # the line to open, where the recording says which
+    once: float = (
+        0.0  # the part of it that is one wait, like no other here and shorter than what the GPU computes
+    )
     usual_share: float | None = None  # of a step without the recorder; None where that was not replayed
     with_delays: float = 0.0  # the part of such a step that goes with it: its own time and what it delays
     fix: str = ""  # the id of the promise that takes it away

@@ -320,6 +320,7 @@ def idle_finding(
     severity: Severity | None = None,
     confidence: str = "high",
     of_recording: bool = False,
+    once: float = 0.0,
 ) -> Finding:
     """What ``rule`` says of ``waiting``; the headline gets the share of the step, the account who is worst.
 
@@ -343,5 +344,6 @@ def idle_finding(
         unknown=unknown,
         confidence=confidence,
         of_recording=of_recording,
+        once=once,
         divided=rule.category is Category.HOST_BOUND and waiting.blames[0].ns < MAJORITY * waiting.worst_ns,
     )

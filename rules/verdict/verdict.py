@@ -12,6 +12,7 @@ from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.sampled_stacks import most_sampled
 from rules.analysis.gpu.gpu_vendor import is_amd
+from rules.analysis.gpu.launch_sizes import longest_kernel
 from rules.analysis.idle.causes import Budget, Cause, IdleTable
 from rules.analysis.inference.serving import serving_of
 from rules.analysis.logs.device_log import log_summary
@@ -141,6 +142,8 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
 
 def _computes(analysis: Analysis, problem: Finding) -> str:
     whole, longest = computing(analysis), limiting_kernel(analysis, problem)
+    if problem.once and (most := longest_kernel(analysis)) is not None and most.share >= MAJORITY * whole:
+        longest = most
     text = f"The GPU computes {percent(whole)} of the time"
     if longest is None:
         return text

@@ -55,6 +55,13 @@ def test_a_named_cause_half_as_large_comes_before_launch_overhead(category: Cate
     assert order(finding(LAUNCH, 400), finding(category, 199)) == [(LAUNCH, 400), (category, 199)]
 
 
+@pytest.mark.parametrize(("once", "is_first"), [(0.0, True), (0.49, True), (0.51, False), (1.0, False)])
+def test_what_is_one_wait_comes_after_what_repeats(once: float, is_first: bool) -> None:
+    """Of 400 ns what is left without it counts, beside 200 ns."""
+    wait, other = replace(finding(Category.HOST_BOUND, 400), once=once), finding(Category.COPY_H2D, 200)
+    assert (ranked([other, wait])[0] is wait) is is_first
+
+
 def test_communication_that_is_smaller_does_not_come_before_launch_overhead() -> None:
     communication = finding(Category.EXPOSED_COMMUNICATION, 210)
     assert order(communication, finding(LAUNCH, 380))[0] == (LAUNCH, 380)

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from rules import diagnose
+from rules.analysis.analysis import Analysis
+from rules.diagnosis import diagnosis_of
 from rules.findings.base import Category, Severity
+from rules.ranking import weight
+from rules.verdict.verdict import beside_the_verdict, verdict
 from tests.rules.builder import TinyTrace, found, steps
 
 # The cases lie on either side of these.
@@ -14,33 +18,79 @@ HIGH, LOW = 0.15, 0.01  # of the time
 LONG_CALL_US = 1_000.0
 
 
-def waiting(*waits_us: float, work_us: float = 20.0, kernels: int = 120) -> TinyTrace:
-    """Kernels one behind the other, all launched early, between waits in which the CPU launches nothing."""
+def waiting(*waits_us: float, work_us: float = 20.0, kernels: int = 120, alike: bool = True) -> TinyTrace:
+    """Kernels one behind the other, all launched early, between waits in which the CPU launches nothing.
+
+    Those behind a wait are the same as before it, or all others, so that nothing repeats.
+    """
     trace = TinyTrace()
     at = 100.0
-    for wait in (*waits_us, 0.0):
-        launched = at - 90.0
+    for part, wait in enumerate((*waits_us, 0.0)):
+        launched, kind = at - 90.0, "" if alike else f"{'abcdefgh'[part]}_"
         for number in range(kernels):
-            trace.operation(at, at + work_us, f"kernel_{number % 7}", launched + number * 10.0)
+            trace.operation(at, at + work_us, f"{kind}kernel_{number % 7}", launched + number * 10.0)
             at += work_us
         at += wait
     return trace
 
 
 @pytest.mark.parametrize(
-    ("waits_us", "once"),
+    ("waits_us", "once", "severity"),
     [
-        ((3_000.0,), True),
-        ((3_000.0, 3_000.0 * (1 - NEARLY_ALL) * 0.9), True),
-        ((3_000.0, 3_000.0 * (1 - NEARLY_ALL) * 1.6), False),
-        ((3_000.0, 3_000.0), False),
+        ((3_000.0,), True, Severity.MEDIUM),
+        ((3_000.0, 3_000.0 * (1 - NEARLY_ALL) * 0.9), True, Severity.MEDIUM),
+        ((3_000.0, 3_000.0 * (1 - NEARLY_ALL) * 1.6), False, Severity.MEDIUM),
+        ((3_000.0, 3_000.0), False, Severity.HIGH),
     ],
 )
-def test_one_wait_is_told_as_one(waits_us: tuple[float, ...], once: bool) -> None:
+def test_one_wait_is_told_as_one(waits_us: tuple[float, ...], once: bool, severity: Severity) -> None:
     finding = found(waiting(*waits_us).build(), Category.HOST_BOUND)
     assert ("waits once for" in finding.title) is once
-    assert ("may not come again" in finding.explanation) is once
-    assert finding.severity is (Severity.MEDIUM if once else Severity.HIGH)
+    assert ("It is one wait" in finding.explanation) is once
+    assert finding.severity is severity
+
+
+@pytest.mark.parametrize(
+    ("waits_us", "verdict_of_it"),
+    [
+        ((4_700.0,), "The GPU computes 51 % of the time"),
+        ((4_900.0,), "The GPU waits once for the CPU: 47 %"),  # 4.81 ms, and it computes for 4.8 ms
+        ((3_000.0, 3_000.0), "The GPU waits for the CPU: 40 %"),
+        ((3_000.0, 1_050.0, 1_050.0), "The GPU computes 65 % of the time"),
+        (
+            (3_000.0, 950.0, 950.0, 950.0),
+            "The GPU waits for the CPU: ",
+        ),  # a tenth of the time without the one
+    ],
+)
+def test_one_wait_shorter_than_what_the_gpu_computes_is_told_after_it(
+    waits_us: tuple[float, ...], verdict_of_it: str
+) -> None:
+    analysis = Analysis(waiting(*waits_us, alike=False).build())
+    diagnosis = diagnosis_of(analysis)
+    assert verdict(analysis, diagnosis).startswith(verdict_of_it)
+    beside = beside_the_verdict(analysis, diagnosis)
+    assert ("The largest other cost: the GPU waits once for" in beside) is (waits_us == (4_700.0,))
+
+
+@pytest.mark.parametrize(
+    ("waits_us", "part"),
+    [
+        ((3_000.0, 1_050.0), 0.75),
+        ((3_000.0, 1_070.0), 0.0),  # the GPU waits 90 us less: three times the next longest
+        ((3_000.0, 1_050.0, 1_050.0, 1_050.0), 0.5),
+        ((3_000.0, 1_070.0, 1_050.0, 1_050.0), 0.0),
+        ((3_000.0, 1_050.0, 1_050.0, 1_050.0, 200.0), 0.0),  # less than half of the waiting
+    ],
+)
+def test_what_is_one_wait_like_no_other_counts_less_than_the_rest(
+    waits_us: tuple[float, ...], part: float
+) -> None:
+    finding = found(waiting(*waits_us, alike=False).build(), Category.HOST_BOUND)
+    assert finding.once == pytest.approx(part, abs=0.02)
+    assert ("like no other in this recording: it may not come again" in finding.explanation) is (part > 0)
+    assert finding.severity is (Severity.MEDIUM if part else Severity.HIGH)
+    assert weight(finding) == pytest.approx(finding.share * (1 - finding.once))
 
 
 def test_one_short_wait_is_not_made_more_of() -> None:
