@@ -13,20 +13,14 @@ from rules.analysis.arithmetic.intervals import durations, length, pairs, subtra
 from rules.analysis.gpu.copies import copies_of
 from rules.analysis.gpu.inside_window import operations
 from rules.catalog.launching_too_slowly import SHORT_KERNEL_NS
-from rules.findings.base import Category, Finding, Need, Rule, remedy, rule
+from rules.findings.base import Category, Finding, Need, Rule, rule
 from rules.losses.lost_time import event_evidence, extent, kernel_culprit
+from rules.remedies.copies import LARGER_PIECES
 from rules.terms import MAJORITY, NEARLY_ALL
-from rules.wording.words import Headline, ours, share
+from rules.wording.words import Headline, share
 
 MIN_PIECES = 100
 MAX_BYTES = 65_536  # of a copy: a larger one takes its time for its bytes
-_CODE = """const size_t piece = 1 << 20;  // elements: some megabytes for each copy
-for (size_t at = 0, n = 0; at < count; at += piece, n = (n + 1) % 2) {
-    size_t part = std::min(piece, count - at);
-    cudaMemcpyAsync(on_gpu + at, input + at, part * sizeof(*input), cudaMemcpyHostToDevice, streams[n]);
-    kernel<<<(part + 255) / 256, 256, 0, streams[n]>>>(on_gpu + at, part);
-    cudaMemcpyAsync(result + at, on_gpu + at, part * sizeof(*input), cudaMemcpyDeviceToHost, streams[n]);
-}"""
 
 
 @rule
@@ -75,14 +69,7 @@ When it is wrong
                 account=f"{len(kernels):,} kernels run {duration(float(taken.mean()))} each on average, and "
                 f"{len(copied):,} copies carry {size(int(sent.mean()))} each: starting one takes about as long as what "
                 f"it does. No kernel runs for {found_in.part(length(lost))}.",
-                remedy=remedy(
-                    "Give each copy and each launch more data: a few megabytes, or the whole array in a few chunks.",
-                    "Use two or three streams for such chunks: more of them do not make small copies cheaper.",
-                    ours(
-                        "If the pieces have to be small, record their copies and launches in a $CUDA graph."
-                    ),
-                    code=_CODE,
-                ),
+                remedy=LARGER_PIECES,
                 ceiling_ns=length(lost),
                 culprit=kernel_culprit(analysis.trace, int(kernels[0])),
                 device=device,

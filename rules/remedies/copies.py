@@ -34,6 +34,18 @@ PREFETCH_PAGES = remedy(
 kernel<<<blocks, threads, 0, stream>>>(data, count);
 cudaMemPrefetchAsync(data, bytes, cudaCpuDeviceId, stream);  // and back, before the CPU reads it""",
 )
+LARGER_PIECES = remedy(
+    "Give each copy and each launch more data: a few megabytes, or the whole array in a few chunks.",
+    "Use two or three streams for such chunks: more of them do not make small copies cheaper.",
+    ours("If the pieces have to be small, record their copies and launches in a $CUDA graph."),
+    code="""const size_t piece = 1 << 20;  // elements: some megabytes for each copy
+for (size_t at = 0, n = 0; at < count; at += piece, n = (n + 1) % 2) {
+    size_t part = std::min(piece, count - at);
+    cudaMemcpyAsync(on_gpu + at, input + at, part * sizeof(*input), cudaMemcpyHostToDevice, streams[n]);
+    kernel<<<(part + 255) / 256, 256, 0, streams[n]>>>(on_gpu + at, part);
+    cudaMemcpyAsync(result + at, on_gpu + at, part * sizeof(*input), cudaMemcpyDeviceToHost, streams[n]);
+}""",
+)
 ON_THE_GPU_OR_ONCE = remedy(
     "Do on the GPU what the CPU does with this memory between the kernels, or do it once, after the last of them.",
     *PREFETCH_PAGES.advice,
