@@ -110,7 +110,7 @@ def test_waits_of_five_milliseconds_are_for_the_lock(waits: list[float], found: 
         trace.kernels(10, 15, 20, 40)
         trace.kernels(at, 15, 20, 40)
 
-    assert ("run-python-in-processes" in promised(plan_of_body(body, length=20_000))) is found
+    assert ("run-python-in-processes" in promised(plan_of_body(body, length=30_000))) is found
 
 
 def first(plan: Plan) -> tuple[str, float, float]:
