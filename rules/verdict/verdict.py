@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from parsers.model import KernelProfile, Trace
+from parsers.model import EventKind, KernelProfile, Trace
 from parsers.model.late import dataclass
 from parsers.model.names.calls import error_text
 from parsers.model.names.kernels import kernel_name
-from parsers.model.units import duration, percent
+from parsers.model.units import duration, how_many, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.sampled_stacks import most_sampled
 from rules.analysis.gpu.gpu_vendor import is_amd
@@ -28,7 +28,7 @@ from rules.analysis.recording.subject import subject_of
 from rules.causes import NOTEWORTHY_IDLE, computing, is_small_beside_computing, leading, limiting_kernel
 from rules.causes import first_problem as first_of
 from rules.diagnosis import Diagnosis
-from rules.findings.base import Category, Finding, Severity
+from rules.findings.base import Category, Finding, Need, Severity
 from rules.losses.flight_recorders import of_flight_recorders
 from rules.memory.summary import memory_of
 from rules.ranking import limit_of
@@ -202,11 +202,19 @@ def lacks_a_gpu(trace: Trace, diagnosis: Diagnosis) -> bool:
     return of_the_cpu_alone(diagnosis) is not None or trace.stands_beside or not other
 
 
-def what_lacks_a_gpu(diagnosis: Diagnosis) -> str:
+def what_lacks_shapes(trace: Trace, diagnosis: Diagnosis) -> list[str]:
+    """The checks that lack tensor shapes and no GPU, of operators that were recorded."""
+    operators = EventKind.CPU_OP in trace.kinds
+    return [name for name, why in diagnosis.skipped.items() if operators and why == Need.SHAPES.value]
+
+
+def what_lacks_a_gpu(trace: Trace, diagnosis: Diagnosis) -> list[str]:
     """In place of the reason of every single check."""
     untimed = WITHOUT_TIMES in diagnosis.skipped.values()
     lack = "its times were not recorded" if untimed else "none was recorded"
-    return f"{len(diagnosis.skipped)} checks need GPU activity, and {lack}"
+    shapes = len(what_lacks_shapes(trace, diagnosis))
+    told = [f"{how_many(shapes, 'check')} need tensor shapes, and none were recorded"] if shapes else []
+    return [*told, f"{len(diagnosis.skipped) - shapes} checks need GPU activity, and {lack}"]
 
 
 def gpus_that_ran(trace: Trace) -> list[int]:

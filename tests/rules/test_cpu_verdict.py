@@ -252,7 +252,7 @@ def test_activities_without_times_are_not_called_a_recording_without_a_gpu() -> 
     built = replace(trace.build(), quality=recorder.quality())
     diagnosis = diagnose(built)
     assert verdict(Analysis(built), diagnosis) == "3,425 GPU activities were recorded without their times"
-    assert what_lacks_a_gpu(diagnosis).endswith("its times were not recorded")
+    assert what_lacks_a_gpu(built, diagnosis)[-1].endswith("its times were not recorded")
     assert diagnosis.skipped["gpu-bound"] == "the GPU's activities were recorded without times"
     (finding,) = (each for each in diagnosis.findings if each.rule == "cpu-recording")
     assert finding.unknown == ("When the GPU worked, and for how long.",)

@@ -102,7 +102,7 @@ def diagnosis_report(
         if is_run
     )
     skipped = (
-        [what_lacks_a_gpu(diagnosis)]
+        what_lacks_a_gpu(trace, diagnosis)
         if lacks_a_gpu(trace, diagnosis)
         else [f"{checks}: {reason}" for checks, reason in unchecked(diagnosis)]
     )

@@ -290,7 +290,7 @@ def _rest(trace: Trace, diagnosis: Diagnosis) -> list[str]:
     if diagnosis.quiet:
         lines.append("Checked, nothing found: " + ", ".join(diagnosis.quiet))
     if lacks_a_gpu(trace, diagnosis):
-        lines.append(what_lacks_a_gpu(diagnosis))
+        lines += what_lacks_a_gpu(trace, diagnosis)
     else:
         lines += [f"Not checked, because {reason}: {checks}" for checks, reason in unchecked(diagnosis)]
     lines += [f"This check failed: {name}" for name in sorted(diagnosis.crashed)]

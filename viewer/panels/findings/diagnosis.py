@@ -179,7 +179,7 @@ class DiagnosisPanel(QWidget):
 
     def _fill_rest(self, diagnosis: Diagnosis, layout: QVBoxLayout, explained: Explained) -> None:
         from rules.verdict.absent import absent_in_a_line
-        from rules.verdict.verdict import lacks_a_gpu
+        from rules.verdict.verdict import lacks_a_gpu, what_lacks_shapes
 
         trace = self._document.trace
         without_gpu = trace is not None and lacks_a_gpu(trace, diagnosis)
@@ -201,11 +201,13 @@ class DiagnosisPanel(QWidget):
         by_reason: dict[str, list[str]] = {}
         for name, reason in diagnosis.skipped.items():
             by_reason.setdefault(reason, []).append(name)
-        if without_gpu:
-            skipped = how_many(len(diagnosis.skipped), "check")
-            layout.addWidget(
-                CheckList(f"{skipped} need GPU activity", {"": list(diagnosis.skipped)}, explained)
-            )
+        if trace is not None and without_gpu:
+            shapes = what_lacks_shapes(trace, diagnosis)
+            others = [name for name in diagnosis.skipped if name not in shapes]
+            for names, lack in ((shapes, "tensor shapes"), (others, "GPU activity")):
+                if names:
+                    title = f"{how_many(len(names), 'check')} need {lack}"
+                    layout.addWidget(CheckList(title, {"": names}, explained))
         elif by_reason:
             title = f"{how_many(len(diagnosis.skipped), 'check')} could not be made"
             layout.addWidget(CheckList(title, by_reason, explained))
