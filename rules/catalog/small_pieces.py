@@ -20,7 +20,8 @@ from rules.terms import MAJORITY, NEARLY_ALL
 from rules.wording.words import Headline, share
 
 MIN_PIECES = 100
-MAX_BYTES = 65_536  # of a copy: a larger one takes its time for its bytes
+# of a copy: a smaller one is a flag or a parameter, such as whether to go on; a larger one takes its time for its bytes
+MIN_BYTES, MAX_BYTES = 1_024, 65_536
 
 
 @rule
@@ -38,8 +39,8 @@ Why it costs time
 
 How it decides
     At least {MIN_PIECES} kernels ran, nine tenths of them of one name, shorter than {{short-kernel}} on average; for at
-    least half as many each, copies go to the GPU and to the host, of no more than 64 kB on average. For half of the
-    time or more no kernel runs.
+    least half as many each, copies go to the GPU and to the host, of 1 to 64 kB on average. For half of the time or
+    more no kernel runs.
 
 What to try
     Larger pieces: a few megabytes for each copy and launch, in a few chunks on two or three streams.
@@ -87,5 +88,5 @@ def _are_pieces(analysis: Analysis, kernels: I64, ways: list[int], copied: I64) 
     trace = analysis.trace
     most = int(np.bincount(trace.events.name[kernels]).max())
     short = durations(trace, kernels).mean() < analysis.thresholds[SHORT_KERNEL_NS]
-    small = trace.attribute(Attribute.BYTES, copied).mean() <= MAX_BYTES
+    small = MIN_BYTES <= trace.attribute(Attribute.BYTES, copied).mean() <= MAX_BYTES
     return bool(most >= NEARLY_ALL * len(kernels) and short and small)
