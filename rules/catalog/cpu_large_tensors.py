@@ -49,6 +49,7 @@ MAX_USED = 0.1
 LOOKED_UP = "aten::embedding"
 DENSE = "aten::embedding_dense_backward"
 _FILLS = aten("zeros zero_ fill_")
+_STEPS = regex(r"Optimizer\.step")
 _PRODUCTS = aten("mm addmm matmul linear")
 _ON_ALL = regex(
     r"aten::(_foreach_\w+|_fused_\w+|\w+_|zeros_like|clone|sqrt|square|mul|add|div|lerp|norm|linalg_vector_norm)$"
@@ -108,13 +109,23 @@ def dense_tables(time: CpuTime) -> DenseTables | None:
 
 
 def filled_tables(time: CpuTime) -> Intervals:
-    """When gradients of tables are filled with zeros, if that takes most of the time that they are made in."""
+    """When gradients of tables are filled with zeros, if that takes most of the time that they are made in.
+
+    With what the optimizer does to as much: its operators that take no less than filling one.
+    """
     trace, table = time.trace, time.trace.events
     events = time.activity.of_kind(EventKind.CPU_OP)
     dense = union(*table.spans(events[named(trace, events, DENSE.__eq__)]))
     fills = events[named(trace, events, _FILLS.__contains__)]
     filled = clip(union(*table.spans(fills[contains(dense, table.start[fills])])), *time.window)
-    return filled if length(filled) >= MAJORITY * length(clip(dense, *time.window)) else clip(filled, 0, 0)
+    if not len(filled[0]) or length(filled) < MAJORITY * length(clip(dense, *time.window)):
+        return clip(filled, 0, 0)
+    regions = time.activity.of_kind(EventKind.REGION)
+    stepping = union(*table.spans(regions[named(trace, regions, _STEPS.match)]))
+    updates = events[named(trace, events, _ON_ALL.match) & contains(stepping, table.start[events])]
+    updates = updates[table.duration[updates] >= np.median(filled[1] - filled[0])]
+    updated = clip(union(*table.spans(updates)), *time.window)
+    return union(np.concatenate((filled[0], updated[0])), np.concatenate((filled[1], updated[1])))
 
 
 def _is_of(shapes: list[Shape], tables: dict[Shape, int]) -> bool:
@@ -244,7 +255,7 @@ How it decides
     matrix product, as the output layer of a language model may be, gets a dense gradient from that anyway. Below
     {percent(MIN_SHARE)} of the step nothing is reported, nor if fewer than {MIN_STEPS} steps were found. Without
     shapes, the time in which these gradients are filled with zeros counts, if most of the operator's time goes into
-    that.
+    that, and operators of the optimizer that take no less.
 
 What to try
     nn.Embedding(..., sparse=True), with SGD, Adagrad or SparseAdam.
@@ -285,9 +296,8 @@ When it is wrong
             time,
             lost,
             "The gradient of an embedding table is mostly zeros",
-            account="Making the gradients of all rows, most of which were not looked up, takes "
-            f"{duration(lost / time.steps)} of the {duration(time.step_ns / time.steps)} of a step, and the optimizer "
-            "reads them all again.",
+            account="Most rows were not looked up. Making the gradients of all of them, and updating all, takes "
+            f"{duration(lost / time.steps)} of the {duration(time.step_ns / time.steps)} of a step.",
             remedy=SPARSE_GRADIENTS,
             culprit=Culprit(CulpritKind.OPERATOR, DENSE),
             evidence=longest_of(time, filled, "all rows of a table"),
