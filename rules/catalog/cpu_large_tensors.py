@@ -12,7 +12,7 @@ from parsers.model.arrays import distinct_values
 from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
-from rules.analysis.arithmetic.intervals import Intervals, clip, contains, length, measure, union
+from rules.analysis.arithmetic.intervals import EMPTY, Intervals, clip, contains, length, measure, union
 from rules.analysis.cpu.cpu_time import CpuTime
 from rules.analysis.names.operators import aten
 from rules.findings.base import Category, Finding, Need, rule
@@ -66,11 +66,11 @@ class DenseTables:
 
 
 def dense_tables(time: CpuTime) -> DenseTables | None:
-    """None where there are none, or shapes were not recorded."""
+    """None where there are none; shapes must be recorded."""
     trace = time.trace
     events = time.activity.of_kind(EventKind.CPU_OP)
     dense = events[named(trace, events, DENSE.__eq__)]
-    if not len(dense) or Attribute.INPUT_DIMS not in trace.attributes:
+    if not len(dense):
         return None
     looked_up = events[named(trace, events, LOOKED_UP.__eq__)]
     used: dict[Shape, int] = {}
@@ -119,7 +119,7 @@ def filled_tables(time: CpuTime) -> Intervals:
     fills = events[named(trace, events, _FILLS.__contains__)]
     filled = clip(union(*table.spans(fills[contains(dense, table.start[fills])])), *time.window)
     if not len(filled[0]) or length(filled) < MAJORITY * length(clip(dense, *time.window)):
-        return clip(filled, 0, 0)
+        return EMPTY
     regions = time.activity.of_kind(EventKind.REGION)
     stepping = union(*table.spans(regions[named(trace, regions, _STEPS.match)]))
     updates = events[named(trace, events, _ON_ALL.match) & contains(stepping, table.start[events])]
@@ -265,9 +265,11 @@ When it is wrong
 """
 
     def of_steps(self, time: CpuTime) -> Iterable[Finding]:
+        if Attribute.INPUT_DIMS not in time.trace.attributes:
+            yield from self._of_fills(time)
+            return
         found = dense_tables(time)
         if found is None:
-            yield from self._of_fills(time)
             return
         lost = round(time.without_recorder(found.spans) * (1 - found.used / found.rows))
         if lost < MIN_SHARE * time.step_ns:
@@ -286,8 +288,6 @@ When it is wrong
         )
 
     def _of_fills(self, time: CpuTime) -> Iterable[Finding]:
-        if Attribute.INPUT_DIMS in time.trace.attributes:
-            return
         filled = filled_tables(time)
         lost = time.without_recorder(filled)
         if lost < MIN_SHARE * time.step_ns or not len(filled[0]):

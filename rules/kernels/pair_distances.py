@@ -72,7 +72,7 @@ LEFT, MAX_LEFT, MIN_LEFT = 0.02, 0.1, 0.005
 BETWEEN = 2  # operators: vectors are converted, and views are taken of them
 _MAKES = "aten::one_hot"
 _CONVERTS = aten("to _to_copy type_as")
-_TWO_TENSORS = frozenset(("aten::matmul", "aten::mm"))
+_TWO_TENSORS = aten("matmul mm")
 _MULTIPLIES = frozenset(f"aten::{name}" for name in (*PRODUCTS, "matmul", "linear"))
 
 

@@ -290,22 +290,6 @@ def test_the_first_recording_can_be_looked_at_while_the_second_is_read_and_both_
     close(window)
 
 
-def test_a_key_closes_it_escape_does_not_and_the_title_names_both(qtbot: QtBot, qapp: QApplication) -> None:
-    window = opened(BEFORE)
-    qtbot.waitUntil(window.isActiveWindow)
-    assert window.windowTitle() == f"{BEFORE.name} - Comparison"
-    view = window.twins.views[0]
-    view.setFocus()
-    view.state.select_event(0)
-    for _ in range(3):
-        qtbot.keyClick(view, Qt.Key.Key_Escape)
-    assert view.state.selected == -1
-    assert window.isVisible(), "what took long to compare is not lost to a key pressed once too often"
-    qtbot.keyClick(view, Qt.Key.Key_W, Qt.KeyboardModifier.ControlModifier)
-    qtbot.waitUntil(lambda: not window.isVisible())
-    close(window)
-
-
 def test_the_title_tells_recordings_of_one_name_apart() -> None:
     trace = training_run()
     one, other = (replace(trace, epoch_ns=1_700_000_000 * 10**9 + later) for later in (0, 60 * 10**9))

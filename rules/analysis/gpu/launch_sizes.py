@@ -27,13 +27,8 @@ LONG_NS, LONG_OF_A_LIBRARY_NS = 20_000, 100_000
 SCHEDULERS = 4  # of a multiprocessor or compute unit, each with warps of its own
 MIN_SMS = 16  # of a GPU whose size is not recorded
 MAX_BLOCKS = 32  # on an SM at once: NVIDIA's CUDA programming guide, of data centre GPUs since Volta
-MAX_WARPS = {
-    (7, 5): 32,
-    (8, 6): 48,
-    (8, 7): 48,
-    (8, 9): 48,
-    (12, 0): 48,
-}  # on an SM at once; 64 on all others
+# on an SM at once; 64 on all others
+MAX_WARPS = {(7, 5): 32, (8, 6): 48, (8, 7): 48, (8, 9): 48, (12, 0): 48}
 # what libraries divide by the shapes of tensors, of which other rules speak; a native program's own are like any kernel
 _DIVIDED_BY_SHAPE = (Family.GEMM, Family.CONVOLUTION)
 _OF_64 = regex(r"instinct|\bMI\d{1,3}|\bgfx9|vega|radeon vii", re.IGNORECASE)  # CDNA and GCN; RDNA's have 32

@@ -14,9 +14,8 @@ from rules.analysis.arithmetic.intervals import EMPTY, Intervals, intersect, mea
 from rules.analysis.names.operators import is_scripted, only_scripted
 
 _FUSED = regex(r"fused_[a-z]|nvfuser|.*\bCudaCodeGen::")
-MIN_PAUSE_NS = (
-    10_000_000  # between operators that scripted code, which is no Python, calls one right after the other
-)
+# between operators that scripted code, which is no Python, calls one right after the other
+MIN_PAUSE_NS = 10_000_000
 FIRST_CALLS = 3  # it watches the first one, compiles in the next, and maybe once more
 
 
