@@ -62,15 +62,29 @@ def loops_of(analysis: Analysis) -> tuple[Loop, ...]:
 
 
 def short_loops_of(analysis: Analysis) -> tuple[Loop, ...]:
-    """The same with fewer rounds than that, which without a reason of their own are layers, or chance."""
+    """The same with fewer rounds than that, which without a reason of their own are layers, or chance.
+
+    They are of a longer loop's kind where a round of it is one of theirs.
+    """
+    known = {each.kind for each in loops_of(analysis)}
     found = _repeated(analysis, MIN_TIMES_OF_SHORT)
-    return tuple(replace(each, kind=-1 - each.kind) for each in found if each.times < MIN_TIMES - 1)
+    return tuple(
+        each if each.kind in known else replace(each, kind=-1 - each.kind)
+        for each in found
+        if each.times < MIN_TIMES - 1
+    )
+
+
+@derived
+def _known_rounds(analysis: Analysis) -> dict[tuple[int, ...], int]:
+    """The kind of each loop by the calls of a round, as they are found."""
+    return {}
 
 
 def _repeated(analysis: Analysis, least: int) -> list[Loop]:
     kept, token, apart = _calls(analysis)
     found = []
-    kinds: dict[tuple[int, ...], int] = {}
+    kinds = _known_rounds(analysis)
     for each in rounds_in(token, apart, least, MAX_BODY_LENGTH):
         begin = int(kept[each.first])
         end = int(kept[each.first + each.times * each.body - 1]) + 1

@@ -18,6 +18,7 @@ from rules.analysis.names.families import Family
 from rules.fixes.backward import autograd_functions
 from rules.fixes.changes import copies, counts_rows, of_nodes, optimizer_calls
 from rules.fixes.loops.branching import branching_loops
+from rules.fixes.loops.counted_rows import with_other_rounds
 from rules.fixes.loops.independent_rounds import independent_rounds, networks, picks_rows
 from rules.fixes.loops.items import carry_a_state, in_chunks
 from rules.replay.loops import MIN_TIMES, Loop, loops_of, short_loops_of, uneven_loops_of
@@ -140,7 +141,7 @@ def _independent(analysis: Analysis, replay: Replay) -> dict[bool, tuple[Loop, .
     found = {
         works: [each for each in loops if not _is_inside(each, uneven)] for works, loops in found.items()
     }
-    found[False] += uneven
+    found[False] = with_other_rounds(analysis, replay, [*found[False], *uneven])
     return {works: tuple(_without_a_state(analysis, replay, each)) for works, each in found.items()}
 
 
