@@ -23,6 +23,22 @@ def script_request(
     return CaptureRequest(target=target, out=str(out))
 
 
+def lines_of_training() -> dict[str, tuple[str, int]]:
+    """Where training.py calls what the recorder names."""
+    script = SCRIPTS / "training.py"
+    lines = script.read_text("utf-8").splitlines()
+    called = {
+        "data": "in DataLoader(",
+        "forward: Sequential": "model(inputs)",
+        "backward": "loss.backward()",
+        "optimizer": "optimizer.step()",
+    }
+    return {
+        name: (str(script), next(number for number, line in enumerate(lines, 1) if text in line))
+        for name, text in called.items()
+    }
+
+
 def annotations(path: Path) -> Counter[str]:
     """How often each range that the recorder marked stands in a recording of torch."""
     with gzip.open(path, "rt", encoding="utf-8") as file:

@@ -18,7 +18,7 @@ from pytestqt.qtbot import QtBot
 from parsers import open_trace
 from rules import diagnose
 from rules.analysis.analysis import Analysis
-from tests.capture.pretend import PretendTools, alive, annotations, script_request
+from tests.capture.pretend import PretendTools, alive, annotations, lines_of_training, script_request
 from tests.examples import one_of
 from viewer.appearance import theme
 from viewer.capture.commands import FILE_NAME
@@ -210,7 +210,7 @@ def test_options_from_a_finding_are_for_the_script_recorded_last(
     assert request.target.program == last.target.program
 
 
-def test_one_button_records_a_loader_with_workers_and_hands_the_files_over(
+def test_one_button_records_a_loader_with_workers_names_its_lines_and_hands_the_files_over(
     make_dialog: MakeDialog, torch_python: str, tmp_path: Path, qtbot: QtBot
 ) -> None:
     wanted = script_request("training.py", tmp_path / "out", "1", python=torch_python)
@@ -232,6 +232,7 @@ def test_one_button_records_a_loader_with_workers_and_hands_the_files_over(
     trace = open_trace([path])
     assert len({step.name for step in Analysis(trace).steps}) == 5
     assert diagnose(trace).crashed == {}
+    assert {each.name: (each.file, each.line) for each in trace.capture.places} == lines_of_training()
     run = History().runs()[0]
     assert (run.exit_code, run.problem, run.recordings) == (0, "", (path,))
     assert "made 18 steps" not in run.log.read_text("utf-8")

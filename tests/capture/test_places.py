@@ -12,9 +12,6 @@ from typing import Any
 
 import pytest
 
-from parsers import open_trace
-from tests.capture.pretend import SCRIPTS, script_request
-from viewer.capture.recording import Recording
 from viewer.capture.torch_runner.stallscope_recorder.places import KEY, MAX_PLACES, READ, Places, ScalarReads
 from viewer.capture.torch_runner.stallscope_recorder.ranges import GarbageRanges, Ranges
 
@@ -122,17 +119,3 @@ def test_values_read_from_a_gpu_are_noted_and_the_methods_put_back(tensor_class:
     assert dict(vars(tensor_class)) == before
     ((name, _, line, _, count),) = noted(places)
     assert (name, line, count) == (READ, line_with("# read here"), 2)
-
-
-def test_a_recording_names_the_lines_of_the_script(tmp_path: Path, torch_python: str) -> None:
-    outcome = Recording(script_request("training.py", tmp_path / "out", python=torch_python)).run()
-    (path,) = outcome.recordings
-    script = str(SCRIPTS / "training.py")
-    found = {each.name: (each.file, each.line, each.function) for each in open_trace([path]).capture.places}
-    wanted = {
-        "data": "in DataLoader(",
-        "forward: Sequential": "model(inputs)",
-        "backward": "loss.backward()",
-        "optimizer": "optimizer.step()",
-    }
-    assert found == {name: (script, line_with(text, script), "main") for name, text in wanted.items()}

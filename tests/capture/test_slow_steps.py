@@ -116,14 +116,15 @@ def test_the_recordings_that_ranks_make_of_one_slow_step_belong_together() -> No
     assert incidents.all == [first, alone, later], "two ranks may each have a second one that is not the same"
 
 
-def let_it_end(over: Path) -> None:
+def let_it_end(over: Path, journal: str) -> None:
     """Only what the journal already tells of lets the program end."""
     until = time.monotonic() + 150
-    while not History().entries(Series.INCIDENT, "mine") and time.monotonic() < until:
+    while not History().entries(Series.INCIDENT, journal) and time.monotonic() < until:
         time.sleep(0.05)
     over.touch()
 
 
+@pytest.mark.thorough  # the daily one is that of two ranks
 def test_a_step_made_slow_is_recorded_once_diagnosed_and_kept_in_the_journal(
     tmp_path: Path, torch_python: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -141,7 +142,7 @@ def test_a_step_made_slow_is_recorded_once_diagnosed_and_kept_in_the_journal(
     ]
     over = tmp_path / "over"
     script = [torch_python, str(SCRIPTS / "sometimes_slow.py"), "120", "80", str(over)]
-    threading.Thread(target=let_it_end, args=(over,), daemon=True).start()
+    threading.Thread(target=let_it_end, args=(over, "mine"), daemon=True).start()
     assert main([*words, "--", *script]) == 0
     shown = capsys.readouterr()
     assert "ended by itself" in shown.err, "the script goes on to its end"
@@ -168,13 +169,19 @@ def test_a_step_made_slow_on_one_of_two_ranks_is_one_incident_of_both(
     tmp_path: Path, torch_python: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["capture", "torch", "--when-slow", "40", "--active", "3", "--journal", "two"]
-    script = [str(SCRIPTS / "sometimes_slow.py"), "120", "80"]
+    over = tmp_path / "over"
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    script = [*launcher, str(SCRIPTS / "sometimes_slow.py"), "120", "80", str(over)]
+    threading.Thread(target=let_it_end, args=(over, "two"), daemon=True).start()
     words += ["--out", str(tmp_path / "out"), "--env", "GLOO_SOCKET_IFNAME=lo", "--env", "OMP_NUM_THREADS=1"]
-    assert main([*words, "--", torch_python, *launcher, *script]) == 0
+    assert main([*words, "--", torch_python, *script]) == 0
     shown = capsys.readouterr()
-    assert shown.out.count("Slow step ") == 1
+    assert "ended by itself" in shown.err, "the script goes on to its end"
+    assert shown.out.count("Slow step ") == shown.out.count("Slow step 1: step ") == 1
     names = sorted(path.name for path in (tmp_path / "out").glob("*.pt.trace.json.gz"))
     assert names == [f"sometimes_slow.rank{rank}.pt.trace.json.gz" for rank in (0, 1)]
+    assert all(str(tmp_path / "out" / name) in shown.out for name in names)
     (entry,) = History().entries(Series.INCIDENT, "two")
     assert all(name in entry.reason for name in names)
+    assert main(["trend", "--incidents", "two"]) == 0
+    assert "usually" in capsys.readouterr().out
