@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 
+import pytest
+from PySide6.QtCore import QAbstractItemModel
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
-from shiboken6 import isValid
+from shiboken6 import isValid, ownedByPython
 
 import resources
 import viewer.app
 from viewer.documents.document import Stage
 from viewer.window.main_window import MainWindow
+
+from .conftest import show_tab, wait_until_ready
 
 SAMPLE = resources.path("samples/elementwise_chain.pt.trace.json.gz")
 
@@ -38,3 +45,19 @@ def test_windows_that_were_closed_leave_no_widget_and_no_object(qtbot: QtBot) ->
     assert left[1] == left[2] == (left[0][0], 1)
     close(stays, qtbot)
     assert not viewer.app._windows
+
+
+@pytest.mark.usefixtures("only_new_garbage")
+def test_no_part_of_a_window_ends_when_python_collects_garbage(
+    make_window: Callable[..., MainWindow], qtbot: QtBot
+) -> None:
+    window = make_window()
+    window.open([resources.path("samples/cpu_python.pt.trace.json.gz")])
+    wait_until_ready(qtbot, window)
+    for title in window.panels.titles():
+        show_tab(window, qtbot, title)
+    parts = (QMenu, QAbstractItemModel, QAction)
+    alone = [
+        each for each in gc.get_objects() if isinstance(each, parts) and isValid(each) and ownedByPython(each)
+    ]
+    assert [(type(each), each.objectName()) for each in alone] == []

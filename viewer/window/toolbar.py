@@ -28,10 +28,8 @@ Index = QModelIndex | QPersistentModelIndex
 class StepList(QAbstractListModel):
     """ "All steps", then the steps of each listed rank; the data of a row is the index of its step."""
 
-    def __init__(
-        self, steps: Sequence[Step], ranks: Sequence[int | None], several: bool, whole_ns: int
-    ) -> None:
-        super().__init__()
+    def fill(self, steps: Sequence[Step], ranks: Sequence[int | None], several: bool, whole_ns: int) -> None:
+        self.beginResetModel()
         self._steps, self._whole_ns, self._several = steps, whole_ns, several
         self._rows: list[tuple[int, int, int]] = [(ALL, 0, 0)]  # step, its number in its rank, how many
         for rank in ranks:
@@ -40,6 +38,7 @@ class StepList(QAbstractListModel):
                 self._rows.append((_SEPARATOR, 0, 0))
             self._rows += [(index, number, len(own)) for number, index in enumerate(own, 1)]
         self._places = {row[0]: place for place, row in enumerate(self._rows)}
+        self.endResetModel()
 
     def place_of(self, step: int) -> int:
         """The row of a step; the first row for one that is not listed."""
@@ -82,6 +81,9 @@ class StepSelector(QWidget):
         self._document = document
         self._rank: int | None = None
         self.box = QComboBox()
+        self._list = StepList(self.box)
+        self._list.fill((), (), False, 0)
+        self.box.setModel(self._list)
         self.box.setAccessibleName("Step")
         self.box.setMinimumWidth(MIN_BOX)
         self.box.setMaxVisibleItems(20)
@@ -149,8 +151,7 @@ class StepSelector(QWidget):
             self._rank = ranks[0]
         t0, t1 = self._document.analysis.window if self._document.analysis is not None else (0, 0)
         listed = ranks if len(ranks) <= MAX_RANKS_LISTED else [self._rank]
-        self._list = StepList(steps, listed, len(ranks) > 1, t1 - t0)
-        self.box.setModel(self._list)
+        self._list.fill(steps, listed, len(ranks) > 1, t1 - t0)
         self._show(self._document.step)
         rows = range(min(self._list.rowCount(), MEASURED_STEPS))
         texts = [str(self._list.data(self._list.index(row, 0)) or "") for row in rows]
