@@ -341,3 +341,27 @@ def test_where_kernels_do_not_repeat_the_frameworks_marks_tell_the_iterations(
     told = find_steps(trace.build())
     assert [step.duration // 1000 for step in told if step.steady][:3] == [1000, 1300, 1100]
     assert not told[0].steady
+
+
+@pytest.mark.parametrize(
+    ("parent", "launches", "steps_found"),
+    [
+        ("masks 0", (0, 18, 2), False),
+        ("masks 0", (0, 17, 3), True),
+        ("masks", (0, 18, 2), True),
+        ("other 0", (0, 18, 2), True),
+    ],
+    ids=["parts of it", "more than one works", "no number", "another range around them"],
+)
+def test_numbered_parts_of_a_range_of_which_one_launches_nearly_all_are_no_steps(
+    parent: str, launches: tuple[int, ...], steps_found: bool
+) -> None:
+    trace = TinyTrace()
+    trace.region(0, 3000, parent)
+    stem = "masks" if parent == "masks" else "masks 0"
+    for number, count in enumerate(launches):
+        trace.region(1000 * number + 5, 1000 * number + 990, f"{stem} {number}")
+        for place in range(count):
+            at = 1000 * number + 10 + 40 * place
+            trace.operation(at + 10, at + 35, f"void {chr(97 + place)}_kernel", at)
+    assert bool(found(trace.build())) is steps_found

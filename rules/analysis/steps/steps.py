@@ -287,6 +287,8 @@ def _step_regions(trace: Trace, lanes: BOOL, operations: I64, launched: I64) -> 
                 chosen = _disjoint(trace, events)
             if len(chosen) < len(events) or _coverage(trace, chosen, launched) < MAJORITY:
                 continue
+            if mark.numbered and _are_parts(trace, mark.stem, chosen, launched):
+                continue
             starts, ends = _edges(trace, chosen)
             work = int(
                 (time[np.searchsorted(launched, ends)] - time[np.searchsorted(launched, starts)]).sum()
@@ -316,6 +318,20 @@ def _counts_up(trace: Trace, events: I64) -> bool:
     ordered = trace.events.by_start(events)
     numbers = [parts[1] for event in ordered.tolist() if (parts := numbered(trace.name(event)))]
     return all(later > earlier for earlier, later in pairwise(numbers))
+
+
+def _are_parts(trace: Trace, whole: str, events: I64, launched: I64) -> bool:
+    """Whether these are parts of one range, numbered within it ("load 2 1" in "load 2"), and one launches most."""
+    if numbered(whole) is None:
+        return False
+    low, high = trace.events.start[events].min(), trace.events.end[events].max()
+    regions = trace.events.of_kind(EventKind.REGION)
+    around = regions[(trace.events.start[regions] <= low) & (trace.events.end[regions] >= high)]
+    if not any(trace.name(event) == whole for event in around.tolist()):
+        return False
+    starts, ends = trace.events.spans(events)
+    launches = np.searchsorted(launched, ends) - np.searchsorted(launched, starts)
+    return bool(launches.max(initial=0) >= NEARLY_ALL * launches.sum())
 
 
 def _coverage(trace: Trace, events: I64, launched: I64) -> float:
