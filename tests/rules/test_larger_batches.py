@@ -20,6 +20,7 @@ def training(
     grid: int = 8,
     updates_each: bool = False,
     inside_update: bool = False,
+    update: str = "Optimizer.step#AdamW.step",
     busy_us: float = 10.0,
     kept: int = 0,
 ) -> Plan:
@@ -44,9 +45,9 @@ def training(
                         trace.op(at - 2, at + 8, FUNCTION)
                     at += 20
                 if direction == "forward" and inside_update and number == passes - 1:
-                    trace.region(begin - 1, at - 3, "Optimizer.step#AdamW.step")
+                    trace.region(begin - 1, at - 3, update)
             if updates_each or (number == passes - 1 and not inside_update):
-                trace.region(at, at + 18, "Optimizer.step#AdamW.step")
+                trace.region(at, at + 18, update)
                 trace.kernels(at + 4, 1, 8, 20, "void update_kernel")
                 at += 20
 
@@ -75,6 +76,7 @@ def test_four_batches_become_one() -> None:
         ({"updates_each": True}, False),
         ({"passes": 2, "updates_each": True}, False),
         ({"inside_update": True}, True),
+        ({"update": "send to the next stage"}, False),
         ({"calls": (8, 8, 8, 8)}, True),
         ({"calls": (7, 7, 7, 7)}, False),
         ({"calls": (24, 23, 24, 24)}, True),
@@ -88,6 +90,7 @@ def test_four_batches_become_one() -> None:
         "an update for each",
         "an update for each of two",
         "called by the update",
+        "no update at all",
         "short passes",
         "shorter ones",
         "nearly alike",

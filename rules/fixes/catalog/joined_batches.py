@@ -219,6 +219,10 @@ def _rounds(analysis: Analysis, replay: Replay) -> Iterator[Rounds]:
     """The pairs of passes of each step that are alike, where all steps have some."""
     host = replay.host
     backward, updates = autograd_functions(analysis) >= 0, optimizer_calls(analysis)
+    if (
+        not updates.any()
+    ):  # nothing says that one update uses them all: they may be layers, or a pipeline's batches
+        return
     kinds = kinds_of_calls(analysis)
     found = []
     of_step = host.thread * (int(host.step.max(initial=0)) + 1) + host.step
