@@ -15,6 +15,7 @@ UNUSUAL = 0.25  # by such a part longer or shorter than all steps on average
 # of the API calls of all ranks in the replayed steps; the first three steps are never left out
 MAX_EVENTS = 60_000
 MIN_STEPS = 3
+OUTLASTS = 0.5  # of what is analysed
 STARTS_AT_ONCE_NS = 20_000  # a kernel's launch that began longer before the GPU did anything loads its code
 
 
@@ -122,8 +123,12 @@ def _end(analysis: Analysis, devices: tuple[int, ...], step: Step) -> int:
 
 
 def _launching_time(analysis: Analysis, devices: tuple[int, ...]) -> tuple[int, int]:
-    """From the first launch of what is analysed to the end of the last call that a launching thread makes meanwhile."""
+    """From the first launch of what is analysed to the end of the last call that a launching thread makes meanwhile.
+
+    A call that goes on for long when the GPU is done waits for what is not analysed, and is no part of it.
+    """
     trace, (begin, end) = analysis.trace, analysis.window
+    latest = end + OUTLASTS * (end - begin)
     starts, ends = [], []
     for device in devices:
         operations = trace.operations_of_device(device)
@@ -139,6 +144,7 @@ def _launching_time(analysis: Analysis, devices: tuple[int, ...]) -> tuple[int, 
             for thread in analysis.threads.drivers(device)[0]:
                 calls, _ = analysis.threads.noted_calls(thread)
                 calls = calls[trace.events.start[calls] < end]
+                calls = calls[trace.events.end[calls] <= latest]
                 if len(calls):
                     ends.append(int(trace.events.end[calls].max()))
     return (min(starts), max(ends)) if starts else (0, 0)

@@ -234,6 +234,19 @@ def test_start_up_and_the_end_of_a_program_are_not_replayed(waits: bool) -> None
     assert made.recorded_ns == pytest.approx(4_000_000, rel=0.05)
 
 
+@pytest.mark.parametrize(("waits_us", "replayed_us"), [(1_900.0, 5_900), (2_100.0, 4_000)])
+def test_a_wait_that_goes_on_for_long_when_the_gpu_is_done_is_not_replayed(
+    waits_us: float, replayed_us: float
+) -> None:
+    trace = TinyTrace()
+    for place in range(40):
+        trace.operation(place * 100.0 + 20, place * 100.0 + 100, "stencil", place * 100.0)
+    trace.call(3_960, 4_000 + waits_us, "cudaDeviceSynchronize")
+    made = replay_of(Analysis(trace.build()))
+    (span,) = made.spans
+    assert (span.end - span.start) / 1000 == pytest.approx(replayed_us, rel=0.05)
+
+
 def test_the_first_copy_is_replayed_although_it_was_staged_before_the_gpu_began() -> None:
     trace = TinyTrace()
     trace.copy(5_000, 9_000, "HtoD", 10, pageable=True, launch_us=8_990)
