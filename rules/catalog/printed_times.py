@@ -21,6 +21,7 @@ from rules.analysis.beside.printed_totals import (
     Spent,
     Total,
     holding,
+    holding_on_gpu,
     importing,
     loading,
     loading_in_python,
@@ -113,7 +114,8 @@ How it decides
     may be the CPU's wait for the GPU, and the GPU's time is reported. Functions of Python
     that wait for locks, processes, the network or for time to pass are called waits, and those that wait for the
     program's user are left out. Where no function of Python has
-    {percent(MIN_LEADING)} of the time itself, the innermost one that has {percent(MAJORITY)} with its calls is told.
+    {percent(MIN_LEADING)} of the time itself, the innermost one that has {percent(MAJORITY)} with its calls is told; so
+    is an operator, where the rows hold less than {percent(MAJORITY)} of the GPU's time and none {percent(MIN_LEADING)}.
     Where a saved profile tells who called whom, the time of Python and of libraries is the program's own function's
     that called them, and the one with at least {percent(MIN_LEADING)} of it is told first.
     PyTorch's DataLoader is told with what it calls, where that is {percent(MIN_LEADING)} of the CPU's time and as much
@@ -205,6 +207,9 @@ def _first(main: Spent, spent: tuple[Spent, ...]) -> Total:
 
 def _around(trace: Trace, main: Spent, first: Total) -> tuple[Total, ...]:
     """What holds much of the time with what it calls, the innermost first, where no row has as much itself."""
+    if main.of is TimeOf.GPU:
+        hidden = main.printed < MAJORITY and first.share < MIN_LEADING
+        return tuple(row for row in holding_on_gpu(trace) if not _PHASE.match(row.name)) if hidden else ()
     loader = {TimeOf.CPU: loading, TimeOf.PROGRAM: loading_in_python}.get(main.of, lambda _: None)(trace)
     if loader is None or loader.share < max(MIN_LEADING, first.share):
         holds = main.of is TimeOf.PROGRAM and first.share < MIN_LEADING and first.awaits is None

@@ -148,3 +148,31 @@ def test_times_between_events_are_not_those_of_the_gpu(
     assert headline == (
         "60 % of the GPU's time is in aten::mm" if is_told else "40 % of the CPU's time is in aten::mm"
     )
+
+
+ON_GPU = (*TORCH[:-1], "CUDA total", "# of Calls")
+
+
+@pytest.mark.parametrize(
+    ("own", "whole", "title"),
+    [
+        (19.0, 60.0, "60 % of the GPU's time is in aten::conv2d, with what it calls"),
+        (19.0, 49.0, "19 % of the GPU's time is in aten::copy_"),
+        (19.0, 91.0, "19 % of the GPU's time is in aten::copy_"),
+        (21.0, 60.0, "21 % of the GPU's time is in aten::copy_"),
+    ],
+    ids=["most of it", "less", "all of it", "another operator has much itself"],
+)
+def test_where_few_rows_were_printed_the_operator_that_holds_most_of_the_gpus_time_is_told(
+    own: float, whole: float, title: str
+) -> None:
+    rows: list[tuple[Cell, ...]] = [
+        ("aten::copy_", 1.0, 1.0, 1.0, 1.0, own, own, own, 10.0),
+        ("aten::conv2d", 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, whole, 10.0),
+        ("model_inference", 1.0, 1.0, 99.0, 99.0, 2.0, 2.0, 80.0, 1.0),
+    ]
+    units = ("", "%", "ms", "%", "ms", "ms", "%", "ms", "")
+    columns = tuple(
+        ResultColumn(title.removesuffix(" %"), unit) for title, unit in zip(ON_GPU, units, strict=True)
+    )
+    assert told(ResultTable("Operators", columns, tuple(rows), totals=totals_of(ON_GPU, rows)))[0] == title

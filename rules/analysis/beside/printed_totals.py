@@ -200,6 +200,28 @@ def holding(trace: Trace) -> tuple[Total, ...]:
     return ()
 
 
+_ON_DEVICE = regex(r"(?!CPU )\w+ total$")  # a column of torch.profiler: "CUDA total", "XPU total"
+
+
+@derived
+def holding_on_gpu(trace: Trace) -> tuple[Total, ...]:
+    """Operators that hold most of the GPU's time with what they call, but not all of it, the one with least first."""
+    best: tuple[float, tuple[Total, ...]] = (0.0, ())
+    for table in trace.tables:
+        spent = next((_spent(table, each) for each in table.totals if each.of is TimeOf.GPU), None)
+        column = next((each.name for each in table.columns if _ON_DEVICE.match(each.name)), "")
+        if spent is None or not column or spent.ns <= best[0]:
+            continue
+        calls = table.column("# of Calls") or (0.0,) * len(table.rows)
+        found = [
+            Total(str(name), ns, ns / spent.ns, float(times))
+            for name, ns, times in zip(table.column("Name"), _in_ns(table, column), calls, strict=False)
+            if isinstance(times, float) and MAJORITY * spent.ns <= ns < NEARLY_ALL * spent.ns
+        ]
+        best = spent.ns, tuple(sorted(found, key=lambda row: row.ns))
+    return best[1]
+
+
 @derived
 def loading_in_python(trace: Trace) -> Total | None:
     """PyTorch's DataLoader in a profile of Python, with what it calls; None where there is none."""
