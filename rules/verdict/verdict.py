@@ -228,7 +228,7 @@ def _without_operations(trace: Trace) -> str:
     counted = trace.quality.kernels_without_times
     if not counted:
         if is_cut(trace):
-            return "The recording stops in the middle: it holds no GPU activity"
+            return "The recording stops in the middle: what can be read holds no GPU activity"
         if (failed := failed_launches(trace)).are_all:
             return f"Every kernel launch failed: {error_text(failed.counted()[0][0])}"
         launches = completeness_of(trace).launches

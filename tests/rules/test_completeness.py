@@ -182,7 +182,7 @@ def test_a_recording_that_is_cut_before_the_first_call_is_not_one_of_a_cpu(
     path.write_bytes(whole[: int(kept * len(whole))])
     analysis = Analysis(open_trace([path]))
     first = as_text(analysis.trace, diagnosis_of(analysis), analysis).splitlines()[0]
-    assert first.startswith("The recording stops in the middle") is (kept < 1)
+    assert first.startswith("The recording stops in the middle: what can be read holds no") is (kept < 1)
     assert first.startswith("The CPU's operators are the limit") is (kept == 1)
 
 

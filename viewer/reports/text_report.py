@@ -148,8 +148,8 @@ def _without_gpu(trace: Trace, analysis: Analysis) -> list[str]:
     launches, copies = completeness_of(trace).launches, copies_asked_for(trace)
     if is_cut(trace):
         text = (
-            "The recording stops in the middle, before anything that the GPU did: its file is cut off or damaged. "
-            "Copy it again, or record again and let the profiler finish writing."
+            "The recording stops in the middle: its file is cut off or damaged, and the part that can be read holds "
+            "no work of a GPU. Copy it again, or record again and let the profiler finish writing."
         )
     elif trace.quality.kernels_without_times:
         text = _RECORD_WITHOUT_COUNTERS
