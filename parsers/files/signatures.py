@@ -9,3 +9,4 @@ PACKED = (GZIP, ZSTD, ZIP)
 DATABASE = b"SQLite format 3\0"
 PACKED_SUFFIXES = (".gz", ".zst", ".zip", ".tar", ".tgz")
 USUAL_GROWTH = 12  # of traces: text that repeats itself
+NSYS_AS_JSON = rb'\{"Type":\d+,"\w+Event":\{'  # an expression; each line an event, and numbers for names

@@ -14,12 +14,13 @@ from parsers.chrome.decode.reading import ChromeArguments, Reading, TooManyEvent
 from parsers.chrome.decode.second_process import SecondProcess
 from parsers.chrome.decode.stream import EventStream, holds_a_list
 from parsers.files.base import HEAD_BYTES, Parser, Source, parser
-from parsers.files.signatures import USUAL_GROWTH
+from parsers.files.signatures import NSYS_AS_JSON, USUAL_GROWTH
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import ALWAYS_ALLOWED, MAX_RATIO
 from parsers.model import ArgumentSource, Effect, Malformed, Progress, Trace, TraceError, UnknownFormat
 from parsers.model.late import regex
 
+_OF_NSYS = regex(NSYS_AS_JSON)
 _JSON_START = regex(rb"^(?:\xef\xbb\xbf)?\s*(?:\{|\[\s*(?:\{|\]|$))")
 
 _OTHER_LIST = regex(
@@ -51,10 +52,10 @@ class ChromeTrace(Parser):
         ".pt.trace.json.gz": "application/x-pytorch-trace-gzip",
     }
     priority = 80
-    version = 25
+    version = 26
 
     def recognises(self, source: Source) -> bool:
-        return _JSON_START.match(source.head) is not None
+        return _JSON_START.match(source.head) is not None and not _OF_NSYS.match(source.head)
 
     def is_certain(self, source: Source) -> bool:
         """By the keys of events; before those of a large object there may be much else."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from parsers.files.base import Parser, Source, parser
-from parsers.files.signatures import GZIP, ZSTD
+from parsers.files.signatures import GZIP, NSYS_AS_JSON, ZSTD
 from parsers.model import Progress, Trace, UnknownFormat
 from parsers.model.late import regex
 
@@ -30,6 +30,11 @@ _BEGINNINGS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
             rb"(?:[^\n]{0,2000}\n){0,200}?={9} (?:COMPUTE-SANITIZER|CUDA-MEMCHECK)\s",
             "This is compute-sanitizer's output: errors in how a program uses memory and threads, but no times.",
             "Fix them first, then record the program without it: nsys profile or ncu.",
+        ),
+        (
+            NSYS_AS_JSON,
+            "These are events of Nsight Systems as JSON, in which numbers stand for all names.",
+            "Export the report as SQLite, which holds them: nsys export --type sqlite REPORT",
         ),
         (rb"PAR1", "This is a table in Parquet form, not a recording that Stallscope knows.", _AS_SQLITE),
         (rb"ARROW1\0", "This is a table in Arrow form, not a recording that Stallscope knows.", _AS_SQLITE),

@@ -35,6 +35,8 @@ PACKETS = b"".join(
         (b"epoch 1\n\nepoch 2\n" * 60 + b"========= CUDA-MEMCHECK\n", "compute-sanitizer"),
         (b"epoch 1\n" * 201 + b"========= CUDA-MEMCHECK\n", "that Stallscope knows"),
         (b"COMPUTE-SANITIZER\n", "that Stallscope knows"),
+        (b'{"Type":79,"CudaEvent":{"startNs":"35","endNs":"38"}}\n' * 2, "Nsight Systems as JSON"),
+        (b'{"Type":79,"Other":{"startNs":"35","endNs":"38"}}\n' * 2, "no list of trace events"),
         (b"PAR1\x15\x04", "Parquet"),
         (b"\x89HDF\r\n\x1a\n\0\0", "HDF5"),
         (b"\xef\xbb\xbf\n<!DOCTYPE html><html><body>Sign in</body></html>", "web page"),

@@ -18,7 +18,7 @@ from parsers.model.quality import BETWEEN_EVENTS, GPU_OPERATORS, IN_ROWS
 
 _DEVICE_PROCESS = regex(
     r"^(?:\[\d+\] )?(?:/device:|/)?(?:(?:CUDA )?(?:GPU|Device)|CUDA HW|(?P<tpu>TPU))[ :#_(]*(?P<number>\d+)\b|"
-    r"^(?P<npu>Ascend Hardware)$",
+    r"^(?P<npu>Ascend Hardware)$|^\[(?P<nvprof>\d+):\d+\] Overview$",  # the latter by nvprof2json
     re.IGNORECASE,
 )
 _STREAM_PROCESS = regex(r"^/.*/stream:(\d+) Compute$")  # of TensorFlow's timelines
@@ -32,7 +32,10 @@ _BETWEEN_EVENTS = (
     "GPU times were taken between events around each operator, so they include waiting for its launch: "
     "a GPU that waits for the CPU looks busy"
 )
-_NPU_COLLECTIVES = regex(r"^Group \d+ Communication$")
+_NPU_COLLECTIVES = regex(r"^(?:Group \d+ Communication|Communication Kernel)$")
+_NPU_LIBRARY = "HCCL"  # the process of its collectives
+_NPU_COLLECTIVE = "HCCL collective"  # where only the tasks of one are there
+FOLLOWS_NS = 50_000  # a collective's next task, which was launched with it
 _NPU_WAITS = regex(
     r"^(?:Event|Notify|Write|Profiling)[ _](?:Wait|Record|Reset|Value|(?:En|Dis)able)$", re.IGNORECASE
 )
@@ -40,6 +43,8 @@ _NPU_TRANSFERS = regex(r"^(?:SDMA|Reduce[ _]Inline)$", re.IGNORECASE)
 # what else its channels between devices run; "Other" is what its profiler calls tasks there that it has no name for
 _NPU_CHANNEL = regex(r"^(?:Notify[ _]\w+|Memcpy_Async|Reduce_Async\w*|Other)$", re.IGNORECASE)
 _NPU_CHANNEL_ONLY = regex(r"^(?:Notify[ _]\w+|Other)$", re.IGNORECASE)
+_NPU_MOVES = regex(r"^(?:SDMA|Reduce[ _]Inline|Memcpy_Async|Reduce_Async\w*)$", re.IGNORECASE)
+_NPU_TASK = regex(rf"^Notify[ _]\w+$|{_NPU_MOVES.pattern}", re.IGNORECASE)
 _COPIES_OF_ROCPROF = "COPY"  # of all its GPUs; which one is not said
 _STREAM_THREAD = regex(r"^(?:GPU \d+ )?(?:CUDA )?Stream #?(\d+)", re.IGNORECASE)
 # a TPU has no streams; a GPU's streams run what such a thread repeats
@@ -83,13 +88,13 @@ def claim_streams(columns: Columns, names: Names, strings: list[str], table: Tab
         device = _DEVICE_PROCESS.match(process)
         if device is None or (has_streams and _COPY_OF_STREAMS.match(process)):
             continue
-        its_number = int(device["number"] or 0)
+        its_number = int(device["number"] or device["nvprof"] or 0)
         first = its_number if first is None else first
         stream = _STREAM_PROCESS.match(process) or (_STREAM_THREAD.match(thread) if thread else None)
         if stream is not None or thread is None:
             queue = int(stream[1]) if stream else tid
             moved[number] = columns.tracks[Where.STREAM, LaneKind.GPU_STREAM, its_number, queue]
-        elif device["tpu"] and _OPS_OF_TPU.match(thread):
+        elif device["nvprof"] or (device["tpu"] and _OPS_OF_TPU.match(thread)):
             moved[number] = columns.tracks[Where.STREAM, LaneKind.GPU_STREAM, its_number, thread]
     if first is None:
         moved |= _streams_by_names(columns, names, strings, table)
@@ -162,12 +167,17 @@ def _set_waits_aside(columns: Columns, strings: list[str], table: Table, mine: I
     if whole:
         waits |= _named(strings, _NPU_TRANSFERS)
     set_aside = waits[table.name[mine]]
-    if whole:
-        of_channel, only_there = waits | _named(strings, _NPU_CHANNEL), _named(strings, _NPU_CHANNEL_ONLY)
-        for _, rows in rows_by(table.track[mine]):
-            names = table.name[mine[rows]]
-            if of_channel[names].all() and only_there[names].any():
-                set_aside[rows] = True
+    of_channel, only_there = waits | _named(strings, _NPU_CHANNEL), _named(strings, _NPU_CHANNEL_ONLY)
+    of_channel |= _named(strings, _NPU_TRANSFERS)
+    channels = [
+        rows
+        for _, rows in rows_by(table.track[mine])
+        if of_channel[names := table.name[mine[rows]]].all() and only_there[names].any()
+    ]
+    for rows in channels:
+        set_aside[rows] = True
+    if channels and not whole:
+        set_aside[_join_tasks(strings, table, mine, np.concatenate(channels))] = False
     waiting = mine[set_aside]
     table.kind[waiting] = EventKind.GPU_SYNC
     aside = np.arange(len(tracks), dtype=np.int32)
@@ -175,6 +185,23 @@ def _set_waits_aside(columns: Columns, strings: list[str], table: Table, mine: I
         _, _, device, stream = tracks[number]
         aside[number] = columns.tracks[Where.STREAM, LaneKind.OTHER, device, stream]
     table.track[waiting] = aside[table.track[waiting]]
+
+
+def _join_tasks(strings: list[str], table: Table, mine: I64, rows: I64) -> I64:
+    """Which of the rows of ``mine`` become collectives: their tasks follow one another, those that signal included."""
+    rows = rows[_named(strings, _NPU_TASK)[table.name[mine[rows]]]]
+    rows = rows[np.argsort(table.start[mine[rows]], kind="stable")]
+    start = table.start[mine[rows]]
+    done = np.maximum.accumulate(start + table.duration[mine[rows]])
+    edges = np.flatnonzero(np.append(True, start[1:] > done[:-1] + FOLLOWS_NS))
+    moves = _named(strings, _NPU_MOVES)[table.name[mine[rows]]]
+    edges = edges[np.logical_or.reduceat(moves, edges)] if len(rows) else edges
+    ends = np.append(np.flatnonzero(start[1:] > done[:-1] + FOLLOWS_NS), len(rows) - 1)
+    first = mine[rows[edges]]
+    table.duration[first] = done[ends[np.searchsorted(ends, edges)]] - table.start[first]
+    table.name[first], table.kind[first] = len(strings), EventKind.KERNEL
+    strings.append(_NPU_COLLECTIVE)
+    return np.asarray(rows[edges])
 
 
 def _named(strings: list[str], pattern: re.Pattern[str]) -> BOOL:
@@ -206,8 +233,10 @@ def claim_executors(columns: Columns, names: Names, table: Table) -> None:
 
 def npu_of(names: Names) -> str:
     """What the accelerator is called whose process Ascend's profiler names; empty for others."""
-    told = any((named := _DEVICE_PROCESS.match(each)) and named["npu"] for each in names.processes.values())
-    return "Ascend NPU" if told else ""
+    processes = names.processes.values()
+    told = any((named := _DEVICE_PROCESS.match(each)) and named["npu"] for each in processes)
+    collectives = _NPU_LIBRARY in processes and any(map(_NPU_COLLECTIVES.match, names.threads.values()))
+    return "Ascend NPU" if told or collectives else ""
 
 
 def tpus_of(names: Names) -> list[int]:

@@ -26,7 +26,7 @@ from parsers.chrome.decode.categories import (
 from parsers.chrome.decode.memory_samples import MemorySamples
 from parsers.chrome.decode.records import SAMPLE, SAMPLES, Arguments, Event, Placed
 from parsers.chrome.decode.stated import K, Numbered, Stated
-from parsers.chrome.decode.times import INVALID, durations, nanoseconds
+from parsers.chrome.decode.times import INVALID, durations, nanoseconds, whole_nanoseconds
 from parsers.chrome.decode.usual_records import CATEGORIES, MemoryEvent, phase_of
 from parsers.files.decoders import UNREADABLE
 from parsers.model import BOOL, I32, I64, KERNEL_COUNTERS, Effect, EventKind, LaneKind, QualityRecorder
@@ -41,6 +41,7 @@ INSTANTS = frozenset({"i", "I", "R"})
 PAIRED = frozenset({"B", "E"})
 ASYNCHRONOUS = frozenset({"b", "n", "e", "S", "T", "p", "F"})
 _NO_ARGUMENTS = Arguments()
+_IN_NS = "times in ns since 1970 where this format has us: they were read as ns, and durations, too"
 _CATEGORY: Callable[[Event], str | None] = attrgetter("cat")
 _PHASE: Callable[[Event], str | None] = attrgetter("ph")
 
@@ -242,6 +243,11 @@ class Columns:
             track = tracks.of(devices, streams)
         start = nanoseconds([event.ts for event in events])
         duration, good = durations([event.dur for event in events])
+        if (start == INVALID).all() and (
+            in_ns := whole_nanoseconds([event.ts for event in events])
+        ) is not None:
+            start, duration = in_ns, duration // 1000
+            self.quality.note("in-ns", Effect.NOTED, _IN_NS, count=count)
         numbers = self.append(Part(start, duration, good, name, track, family.kind, rows))
         if family is CPU_OP or family is REGION:
             self.stated.of_operators(numbers, [event.args or _NO_ARGUMENTS for event in events])

@@ -18,6 +18,7 @@ _DOT, _NEWLINE = (np.uint8((ord(each) - 48) % 256) for each in ".\n")
 _POWERS = np.array([1, 10, 100, 1000], np.int64)
 # of microseconds: with one more they still fit into an int64 as ns
 _WHOLE_DIGITS = len(str(np.iinfo(np.int64).max // 1000)) - 2
+_DIGITS_OF_NS = len(str(FARTHEST_NS))
 _TENS = (
     10.0 ** np.arange(_WHOLE_DIGITS)[::-1]
 )  # doubles, which hold so many digits and are added up in less time
@@ -53,6 +54,15 @@ def nanoseconds(texts: Sequence[Raw]) -> I64:
     if len(value) != len(texts):
         return _one_by_one(texts)
     return value * _POWERS[3 - places]
+
+
+def whole_nanoseconds(texts: Sequence[Raw]) -> I64 | None:
+    """The times of ``texts`` where all are whole and too far away to be us: some converters write ns since 1970."""
+    whole = [bytes(text).strip(b'" ') for text in texts]
+    if not whole or not all(text.isdigit() and len(text) <= _DIGITS_OF_NS for text in whole):
+        return None
+    value = np.array([int(text) for text in whole], np.int64)
+    return value if value.min() > FARTHEST_NS // 1000 and value.max() <= FARTHEST_NS else None
 
 
 def _of_one_form(lines: bytes, count: int) -> I64 | None:

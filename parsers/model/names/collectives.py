@@ -14,6 +14,7 @@ _LIBRARY = regex(
     r"hcom_|symm_mem|trtllm_allreduce|all_?reduce_fusion|oneccl|quick_?(all_?)?reduce|userbuffers|mscclpp|"
     r"(^|[:_ ])all_?(reduce|gather|to_?all)_?(kernel|v_?kernel|one|two)|moe_?all_?to_?all|"
     r"^(all-(reduce|gather|to-all)|reduce-scatter|collective-(permute|broadcast))(-start|-done)?(\.\d+)?$|"
+    r"^hccl |/(all(reduce|gather|toallv?)|reducescatter|broadcast)-op\d+(_\d+)?$|"  # the latter of MindSpore
     # XLA names an instruction after JAX's primitive, and numbers it
     r"^(p(sum|max|min)(_invariant|_scatter)?|ppermute|all_(gather|to_all)(_invariant)?|reduce_scatter)\.\d+$",
     re.IGNORECASE,
@@ -21,7 +22,7 @@ _LIBRARY = regex(
 # Each alternative holds one of these, and looking for them in lower case is ten times faster.
 _IN_LIBRARY = regex(
     "ccl|reduce|nvshmem|deep_?ep|ep::|node(?:_ll)?::|dispatch|cached_notify|symm_mem|hcom_|multimem_|userbuffers|gather|"
-    "all_?to_?all|all-to-all|collective-|psum|pmax|pmin|ppermute"
+    "all_?to_?all|all-to-all|collective-|psum|pmax|pmin|ppermute|/broadcast-op"
 )
 _RANGE = regex(r"(?:nccl|ncclx|rccl|c10d|gloo|nvshmem|mpi)[:_A-Z]|nccl\w+$|record_param_comms", re.IGNORECASE)
 _NAMES = (

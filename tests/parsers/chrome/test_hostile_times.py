@@ -198,3 +198,18 @@ def test_steps_that_overlap_other_ranges_are_found(tmp_path: Path) -> None:
     ]
     trace = trace_of(tmp_path, events)
     assert len(trace.events.of_kind(EventKind.STEP)) == 2
+
+
+@pytest.mark.parametrize(("first", "in_ns"), [(4_600_000_000_000_000, False), (4_620_000_000_000_000, True)])
+def test_times_too_far_away_to_be_us_are_ns(tmp_path: Path, first: int, in_ns: bool) -> None:
+    """2**62 ns are 4,611,686,018,427,388 us: more than a century after 1970."""
+    trace = trace_of(tmp_path, [complete(f"op{each}", first + each * 4_000, 3_000) for each in range(5)])
+    assert trace.duration == (19_000 if in_ns else 19_000_000)
+    assert [each.kind for each in trace.quality.notes] == (["in-ns"] if in_ns else [])
+    assert balanced(trace)
+
+
+def test_times_of_which_only_some_are_too_far_away_stay_us(tmp_path: Path) -> None:
+    far = [complete("far", 1_515_141_072_416_734_877, 3_000)]
+    trace = trace_of(tmp_path, WORK + far)
+    assert len(trace.events) == 40
