@@ -12,6 +12,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import complement, length, subtract, union
 from rules.analysis.cpu.cpu_time import CpuTime, Shares, cpu_time, cpu_time_beside_calls
 from rules.analysis.idle.threads import ThreadActivity
+from rules.analysis.names.operators import waits_for_a_process
 from rules.analysis.names.regions import is_loader
 from rules.analysis.names.software import software_of
 from rules.analysis.recording.completeness import completeness_of
@@ -53,6 +54,11 @@ _RECORD_WHAT_IT_STARTED = remedy(
     "Leave out the first steps: a first call loads code, and may try several kernels.",
     code=_CODE,
 )
+_ASK_OTHERS = remedy(
+    "Record the processes that it calls as well: what they do meanwhile is what this one waits for.",
+    "Send them the next piece of work before the answer to the last one is needed (rpc_async, and torch.futures."
+    "wait_all for several at once), so that they work at the same time.",
+)
 _GPU_TOO = "Record the GPU as well: of the CPU, hardly anything was recorded."
 _LOAD_BESIDE = (
     "If every batch takes as long as this one, load in worker processes (num_workers), and make each sample "
@@ -90,12 +96,12 @@ How it decides
     frame, otherwise to the innermost operator, which also takes precedence over regions if one takes longer than any
     of them. Anything with at least {percent(MIN_NAMED)} of that time is named, and next to regions also operators
     and the user's own functions; so is time in which nothing recorded runs, if that is {percent(MIN_SILENCE)} of
-    the time. From {percent(MAJORITY)} on the first sentence says so, where nothing else is long. Calls to the driver
-    are named as well; so is an operator's first call if it takes {percent(MIN_SILENCE)} of the time and
-    {percent(NEARLY_ALL)} of that of more than {MANY_CALLS} calls. With shapes, it reports how fast matrices are
-    multiplied. If what was recorded takes less than {percent(MIN_BUSY)} of the time, recording the GPU as well comes
-    first. TensorFlow's timelines draw operators that run at once in rows, which are no threads: of these, each
-    operator's share of the time of all is told.
+    the time. From {percent(MAJORITY)} on the first sentence says so, where nothing else is long. Where a call of
+    PyTorch's RPC takes longest, the program waits for other processes. Calls to the driver are named as well; so is an
+    operator's first call if it takes {percent(MIN_SILENCE)} of the time and {percent(NEARLY_ALL)} of that of more than
+    {MANY_CALLS} calls. With shapes, it reports how fast matrices are multiplied. If what was recorded takes less than
+    {percent(MIN_BUSY)} of the time, recording the GPU as well comes first. TensorFlow's timelines draw operators that
+    run at once in rows, which are no threads: of these, each operator's share of the time of all is told.
 
 What to try
     Use all cores, a shorter number format and torch.compile; or fewer threads, if slow products have hardly anything
@@ -132,7 +138,9 @@ When it is wrong
             unknown = "What a longer run spends its time in."
         elif computes:
             headline, advice = _of_operators(analysis, time, longest)
-            if Attribute.INPUT_DIMS not in trace.attributes:
+            if advice is _ASK_OTHERS:
+                unknown = "What the other processes do meanwhile."
+            elif Attribute.INPUT_DIMS not in trace.attributes:
                 unknown = _WITHOUT_SHAPES
         elif time.starts_gpu_work:
             headline = Headline(
@@ -249,6 +257,10 @@ def _account(trace: Trace, named: Shares, busy_ns: int, window_ns: int) -> str:
 
 def _of_operators(analysis: Analysis, time: CpuTime, longest: Shares) -> tuple[Headline, Remedy]:
     """What is said where operators hold most of the time."""
+    if longest and waits_for_a_process(_name(time.trace, longest[0][0])):
+        return Headline(
+            "The program waits for other processes", _largest(time.trace, longest, analysis)
+        ), _ASK_OTHERS
     part = of_every_step(analysis, time.computes)
     most = _largest(time.trace, longest, analysis)
     products = products_of(time)

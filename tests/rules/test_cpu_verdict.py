@@ -111,6 +111,24 @@ def test_advice_is_about_the_operator_that_takes_most_of_the_time(operator: str,
     assert told(trace).advice[0].startswith(said)
 
 
+@pytest.mark.parametrize(
+    ("others_us", "title"),
+    [
+        (300, "The program waits for other processes: 60 % in"),
+        (700, "The CPU's operators are the limit: 100 %"),
+    ],
+)
+def test_a_call_of_another_process_is_no_work_of_the_cpu(others_us: int, title: str) -> None:
+    trace = TinyTrace()
+    for number in range(30):
+        trace.op(1_000 * number, 1_000 * number + 900 - others_us, "rpc_async#forward(worker0 -> worker1)")
+        trace.op(1_000 * number + 900 - others_us, 1_000 * number + 900, "aten::mm")
+        trace.op(1_000 * number + 900, 1_000 * (number + 1), "aten::relu")
+    found = told(trace)
+    assert found.title.startswith(title)
+    assert found.advice[0].startswith("Record the processes that it calls") is (others_us == 300)
+
+
 @pytest.mark.parametrize(("busy_us", "first"), [(9, True), (11, False)])
 def test_recording_the_gpu_comes_first_where_next_to_nothing_of_the_cpu_was_recorded(
     busy_us: int, first: bool

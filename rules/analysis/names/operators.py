@@ -94,6 +94,14 @@ _OF_A_LOCK = regex(
 )
 
 
+_OF_OTHERS = regex(r"rpc_(?:a?sync|remote)#")
+
+
+def waits_for_a_process(name: str) -> bool:
+    """Whether a range of that name is a call of PyTorch's RPC, which ends when another process has answered."""
+    return _OF_OTHERS.match(name) is not None
+
+
 def waits_for_a_lock(function: str) -> bool:
     """Whether a function of that name, as tracers of Python write it, waits for a lock: others work meanwhile."""
     return _OF_A_LOCK.fullmatch(function) is not None
