@@ -159,7 +159,10 @@ What makes it more or less
         product = of_kinds(family, *_PRODUCTS)[order]
         # torch.topk has kernels of its own, and sorts the few that it found
         picks = named(trace, device.event, lambda name: "topk" in name.lower())[order]
-        sorts = (family == Family.SORT)[order] & ~picks & ~np.append(False, picks[:-1])[: len(order)]
+        sorts = named(trace, device.event, lambda name: "sort" in name.lower())
+        sorts = (
+            (sorts & (family == Family.SORT))[order] & ~picks & ~np.append(False, picks[:-1])[: len(order)]
+        )
         adds_up = named(trace, device.event, _adds_up)[order]
         stretch = np.cumsum(product | np.append(True, np.diff(device.stream[order]) != 0))
         place = np.arange(len(order))
