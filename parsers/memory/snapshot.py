@@ -157,6 +157,9 @@ def allocations_of(histories: Sequence[DeviceHistory], blocks: Blocks) -> Alloca
     size = -(-size // ROUNDING) * ROUNDING
     held = np.flatnonzero(end == AFTER)
     block = _block_at(blocks, device[held], address[held])
+    # What is not in use was freed after the last event, and may be larger than what was held in it.
+    if len(blocks.state):
+        block[blocks.state[block] == INACTIVE] = -1
     size[held[block >= 0]] = blocks.size[block[block >= 0]]
     unseen = blocks.state != INACTIVE
     unseen[block[block >= 0]] = False

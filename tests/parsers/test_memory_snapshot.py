@@ -97,6 +97,16 @@ def test_allocations_end_where_they_are_freed_and_others_are_held_or_older(tmp_p
     }
 
 
+@pytest.mark.parametrize(("in_use", "size"), [(True, 1536), (False, 1024)])
+def test_what_is_held_when_the_events_end_and_not_in_the_segments_has_its_own_size(
+    tmp_path: Path, in_use: bool, size: int
+) -> None:
+    snapshot = Snapshot()
+    snapshot.event("alloc", 0, 1000, 10, OWN)
+    snapshot.segment(0, (1536, in_use), (MB, False))
+    assert opened(tmp_path, snapshot).memory[0].allocations.size.tolist() == [size]
+
+
 def test_a_history_without_times_is_an_order_of_events(tmp_path: Path) -> None:
     snapshot = Snapshot()
     snapshot.event("segment_alloc", 0, 2 * MB, 10, OWN)

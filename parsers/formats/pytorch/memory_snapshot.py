@@ -39,7 +39,7 @@ class MemorySnapshot(Accompanying):
     files = "snapshots of the caching allocator (_dump_snapshot)"
     suffixes = (".pickle", ".pkl")
     priority = 30
-    version = 6
+    version = 7
 
     def recognises(self, source: Source) -> bool:
         return _PICKLE.match(source.head) is not None or _JSON.match(source.head) is not None
