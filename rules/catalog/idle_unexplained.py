@@ -9,6 +9,7 @@ import numpy as np
 from parsers.model import I64, EventKind
 from parsers.model.arrays import median_of
 from parsers.model.late import dataclass
+from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, measure, pairs, union
@@ -31,6 +32,7 @@ from rules.wording.words import (
     Headline,
     Words,
     amounts,
+    for_pytorch,
     listed,
     of_every_step,
     ours,
@@ -72,6 +74,23 @@ class Meanwhile:
     @property
     def blamed_ns(self) -> int:
         return sum(each.ns for each in self.blamed)
+
+
+@dataclass(frozen=True, slots=True)
+class Coalesced:
+    """How much of some idle time (ns) sparse tensors are coalesced, and how often."""
+
+    ns: int
+    times: int
+
+
+def _coalesced(waiting: IdleTime) -> Coalesced | None:
+    """None where that is less than half of the idle time, or happens once."""
+    table = waiting.analysis.trace.events
+    operators = table.of_kind(EventKind.CPU_OP)
+    operators = operators[named(waiting.analysis.trace, operators, _COALESCES.__eq__)]
+    ns = _filled(waiting.analysis, operators, waiting.intervals)
+    return Coalesced(ns, len(operators)) if len(operators) > 1 and ns >= MAJORITY * waiting.ns else None
 
 
 def meanwhile(analysis: Analysis, idle: Intervals) -> Meanwhile | None:
@@ -148,8 +167,9 @@ How it decides
     operation that had been launched long before and waited while nothing recorded ran. It is reported from
     {unexplained-idle} of the step. Where nothing repeats as steps and the first half of the time holds four fifths of
     it, that is said: then it is of a start. If operators of the CPU fill half of such gaps, as in TensorFlow's
-    timelines, it names them. If only communication was recorded, nothing is reported: the computation was left out, and
-    the GPU did not idle.
+    timelines, it names them; so it does where sparse tensors are coalesced in half of the time in which launched work
+    waits. If only communication was recorded, nothing is reported: the computation was left out, and the GPU did not
+    idle.
 
 What to try
     Record CPU and GPU activity together, and start the recording one step earlier.
@@ -172,6 +192,23 @@ When it is wrong
         of_others = int(replay.others.waits.sum()) if replay.program is not None else 0
         ns = sum(each.ns for each in waiting.blames) - of_others
         if share(analysis, ns) < analysis.thresholds[MIN_SHARE]:
+            return
+        if coalesced := _coalesced(waiting):
+            yield self._told(
+                waiting,
+                headline=Headline(
+                    "Sparse tensors are coalesced again and again",
+                    of_every_step(analysis, share(analysis, ns)),
+                ),
+                account=(
+                    f"The GPU idles {part_of_step(analysis, ns)}, {percent(coalesced.ns / waiting.ns)} of it while the "
+                    f"CPU is in {_COALESCES}: {coalesced.times} times it sorts the entries of a sparse tensor, and "
+                    "waits for the GPU after each part of that."
+                ),
+                advice=_COALESCE_ONCE,
+                unknown="Whether the entries change between these calls.",
+                culprit=Culprit(CulpritKind.OPERATOR, _COALESCES),
+            )
             return
         yield self._told(
             waiting,
@@ -279,6 +316,11 @@ _AHEAD = (
 )
 _AHEAD_CODE = """dataset = dataset.map(decode, num_parallel_calls=tf.data.AUTOTUNE).batch(64)
 dataset = dataset.prefetch(tf.data.AUTOTUNE)   # the next batches are made while the GPU works on this one"""
+_COALESCES = "aten::_coalesce"
+_COALESCE_ONCE = for_pytorch(
+    "Coalesce it once, where it is made (matrix = matrix.coalesce()), and use the result in every product; or keep it "
+    "by rows (matrix.to_sparse_csr()), which needs no sorting."
+)
 _WARM_UP = "Run a few warm-up steps before the recording begins."
 _FEWER = "Give each operator more work (a larger batch), and let the compiler join small operators."
 

@@ -58,3 +58,21 @@ def test_one_gap_that_is_most_of_it_is_told_alone() -> None:
     assert found.title.startswith("Idle for an")
     assert "One gap of 200 us is most of it." in found.explanation
     assert "first half" not in found.explanation
+
+
+@pytest.mark.parametrize(
+    ("within", "times", "coalesced"), [(60.0, 80, True), (45.0, 80, False), (8_000.0, 1, False)]
+)
+def test_work_that_waits_while_sparse_tensors_are_coalesced_is_told_as_that(
+    within: float, times: int, coalesced: bool
+) -> None:
+    trace = TinyTrace()
+    for number in range(80):
+        at = number * 120.0
+        trace.operation(at + 810, at + 820, f"kernel_{number * number % 7}", 5.0 * number, launch_us=3)
+        if number < times:
+            trace.op(at + 705, at + 705 + within, "aten::_coalesce")
+    (found,) = [each for each in diagnose(trace.build()).findings if each.rule == "idle-unexplained"]
+    assert found.title.startswith("Sparse tensors are coalesced again and again") is coalesced
+    assert found.title.startswith("Queued work waits for something unrecorded") is not coalesced
+    assert found.advice[0].startswith("Coalesce it once") is coalesced
