@@ -32,6 +32,7 @@ class FoundOut:
     steps: tuple[Step, ...]
     culprits: tuple[Culprit, ...]
     host: str
+    sleeps: bool
     findings: tuple[Finding, ...]
     skipped: dict[str, str]
     crashed: dict[str, str]
@@ -60,6 +61,7 @@ def found_out(analysis: Analysis, diagnosis: Diagnosis) -> tuple[FoundOut, Colum
         analysis.steps,
         idle.culprits,
         idle.host,
+        idle.sleeps,
         tuple(replace(finding, intervals=()) for finding in diagnosis.findings),
         diagnosis.skipped,
         diagnosis.crashed,
@@ -80,7 +82,10 @@ def known(
     devices = range(len(trace.devices))
     Trace.operations_by_device.keep(trace, tuple(columns[f"{device}.operations"] for device in devices))
     idle = IdleTable(
-        **{name: columns[f"idle.{name}"] for name in _IDLE}, culprits=plain.culprits, host=plain.host
+        **{name: columns[f"idle.{name}"] for name in _IDLE},
+        culprits=plain.culprits,
+        host=plain.host,
+        sleeps=plain.sleeps,
     )
     family = columns["family"]
     Analysis.steps.keep(analysis, plain.steps)

@@ -9,7 +9,7 @@ from parsers.model.names.sleeping import WaitFor
 from rules.analysis.analysis import Analysis
 from rules.analysis.idle.causes import Cause
 from rules.findings.base import Category, Finding, Need, Remedy, Rule, Severity, remedy, rule, severity_of
-from rules.losses.asleep import CAN_BE_PACED, Pace, Slept, slept, told_pace
+from rules.losses.asleep import CAN_BE_PACED, Pace, Slept, name_sleep, slept, told_pace
 from rules.losses.lost_time import IdleTime, idle_finding
 from rules.remedies.host_work import WAIT_FOR_WORK
 from rules.terms import MIN_SHARE
@@ -54,6 +54,7 @@ When it is wrong
 """
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
+        name_sleep(analysis)
         for cause in CAN_BE_PACED:
             waiting = IdleTime(analysis, cause)
             if share(analysis, waiting.ns) < analysis.thresholds[MIN_SHARE]:

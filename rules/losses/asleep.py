@@ -91,6 +91,12 @@ def slept(waiting: IdleTime) -> Slept:
     return _slept(waiting.analysis, waiting.cause)
 
 
+def name_sleep(analysis: Analysis) -> None:
+    """Have the table of idle time call the wait for a thread that sleeps most of it so."""
+    if slept(IdleTime(analysis, Cause.HOST)).is_most:
+        Analysis.idle.keep(analysis, replace(analysis.idle, sleeps=True))
+
+
 @derived_by
 def _slept(analysis: Analysis, cause: Cause) -> Slept:
     waiting, idle = IdleTime(analysis, cause), analysis.idle

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from parsers.model.names.sleeping import WaitFor, may_wait_for, waits_for
-from rules import Finding, diagnose
+from rules import Finding, diagnose, diagnosis_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.asleep import asleep
+from rules.analysis.idle.causes import Cause
 from rules.findings.base import Category, Severity
 from rules.fixes.plan import make_plan, plan_of
-from rules.verdict.verdict import verdict
+from rules.handover import found_out, known
+from rules.verdict.verdict import time_parts, verdict
 from tests.opened import opened
 from tests.parsers.nsys_exports import THREAD, call, export, kernel
 from tests.rules.builder import MAIN, TinyTrace, ns
@@ -293,3 +295,14 @@ def test_an_export_of_a_camera_application_is_told_as_a_pace(tmp_path: Path, kno
     strings = {1: "cudaLaunchKernel", 2: "blur", 3: "blur", 9: "nanosleep"}
     trace = opened(export(tmp_path / "camera.sqlite", tables, strings))
     assert "sleeps between rounds, 25.0 a second" in verdict(Analysis(trace), diagnose(trace))
+
+
+@pytest.mark.parametrize(
+    ("slept", "label"), [(0.6, "waiting for a thread that sleeps"), (0.4, "waiting for the CPU")]
+)
+def test_the_time_that_a_thread_sleeps_is_not_called_waiting_for_the_cpu(slept: float, label: str) -> None:
+    analysis = Analysis(rounds(slept=slept).build())
+    diagnosis = diagnosis_of(analysis)
+    assert label in [each for _, each, _ in time_parts(analysis, diagnosis, 0).parts]
+    again, _ = known(analysis.trace, *found_out(analysis, diagnosis))
+    assert again.idle.label(Cause.HOST) == label, "also where another process found it out"

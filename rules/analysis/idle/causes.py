@@ -76,12 +76,17 @@ class IdleTable:
     next_operation: I64  # the GPU operation that ended the gap; -1 at the end of the window
     culprits: tuple[Culprit, ...]
     host: str = "Python"  # what the CPU runs: "Python", or "the CPU" where the program is none of Python's
+    sleeps: bool = (
+        False  # in most of the time in which the GPU waits for it, so that there is no work of its own
+    )
 
     def __len__(self) -> int:
         return len(self.start)
 
     def label(self, cause: Cause) -> str:
         """What the window says for a cause in this recording."""
+        if cause is Cause.HOST and self.sleeps:
+            return "waiting for a thread that sleeps"
         return f"waiting for {self.host}" if cause is Cause.HOST else cause.label
 
     def culprit_of(self, row: int) -> Culprit:
