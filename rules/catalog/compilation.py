@@ -109,7 +109,7 @@ def _account(function: CompiledFunction, count: int, gives_up: bool) -> str:
         text += f" There were {different} different reasons; the last: {why(function.reasons[-1])}."
     if function.processes > 1:
         text += f" {function.processes} processes compiled it again; the times are those of the slowest."
-    if gives_up:
+    if gives_up and len(function.reasons) == RECOMPILE_LIMIT:
         text += f" The compiler gives up at {RECOMPILE_LIMIT} versions: from then on it runs uncompiled."
     return text if count == 1 else f"{text} {count} functions were recompiled in all."
 
