@@ -51,7 +51,11 @@ _STREAM_THREAD = regex(r"^(?:GPU \d+ )?(?:CUDA )?Stream #?(\d+)", re.IGNORECASE)
 _OPS_OF_TPU = regex(r"^(?:Async )?XLA Ops$")
 _CALL = regex(r"^(?:(hip|cuda|cu)[A-Z]\w+|AscendCL@acl\w+)$")
 _TASK = regex(r"^Dequeue@\w+$")
-_KERNEL = regex(r"^void .*\)$|^(?:maxwell|volta|turing|ampere|cutlass|nvjet|Cijk|sm\d{2,3})_\w+$", re.DOTALL)
+_KERNEL = regex(
+    r"^void .*\)$|^(?:maxwell|volta|turing|ampere|cutlass|nvjet|Cijk|sm\d{2,3})_\w+$|"
+    r"^(?:[\w-]+/)*[A-Z]\w*-op\d+$",  # as MindSpore numbers the operators of a graph
+    re.DOTALL,
+)
 # not XLA's "copy_bitcast_fusion", a kernel that does more than to copy
 _COPY = regex(r"^(\[(CUDA )?memcpy|Memcpy|Copy(?!\w*_fusion)|hipMemcpy)", re.IGNORECASE)
 _FILL = regex(r"^(\[(CUDA )?memset|Memset|Fill)", re.IGNORECASE)
