@@ -65,10 +65,15 @@ def test_the_time_before_their_launches_goes_or_stays() -> None:
 
 @pytest.mark.parametrize(
     ("kernel", "trains"),
-    [("cudnn::detail::dgrad_engine<float>", False), ("cudnn::wgrad_engine<float>", True)],
+    [
+        ("cudnn::detail::dgrad_engine<float>", False),
+        ("cudnn::wgrad_engine<float>", True),
+        ("cutlass_tensorop_f16_s16816fprop_optimized_f16_64x64_64x5_nhwc_align8", False),
+        ("optimizer_step_kernel", True),
+    ],
 )
-def test_a_transposed_convolution_is_no_training(kernel: str, trains: bool) -> None:
-    """Forwards it is what gives another convolution its gradient."""
+def test_an_optimized_or_transposed_convolution_is_no_training(kernel: str, trains: bool) -> None:
+    """Forwards, a transposed one is what gives another convolution its gradient."""
 
     def body(trace: TinyTrace, _: int) -> None:
         trace.operation(10, 20, f"void {kernel}", 2)

@@ -11,10 +11,11 @@ from parsers.model.names.per_name import distinct
 from rules.analysis.analysis import Analysis
 from rules.analysis.names.families import Family
 
+# not "optimized", as CUTLASS calls kernels of inference, too
 # not "dgrad", by which libraries compute a transposed convolution as well, forwards
 _OF_TRAINING = regex(
-    r"backward|autograd::engine|optim|zero_grad|(?<![a-z])bwd(?![a-z])|wgrad|loss|gradient|adamw?(?![a-z])|"
-    r"(?<![a-z])train",
+    r"backward|autograd::engine|optim(?!i[sz]ed|al)|zero_grad|(?<![a-z])bwd(?![a-z])|wgrad|loss|gradient|"
+    r"adamw?(?![a-z])|(?<![a-z])train",
     re.IGNORECASE,
 )
 
