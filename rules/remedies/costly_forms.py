@@ -45,6 +45,14 @@ ROUND_LENGTHS = remedy(
     code=for_pytorch("""length = scipy.fft.next_fast_len(n + k - 1, real=True)        # 1080 instead of 1051
 spectrum = torch.fft.rfft2(picture, s=(length, length))        # zeros are added; cut the result as before"""),
 )
+REAL_TRANSFORMS = pytorch_remedy(
+    "Call rfft2 instead of fft2 for real numbers, and irfft2 instead of the real part of ifft2 (also rfft, rfftn): "
+    "they compute and keep one half of the spectrum, which determines the other.",
+    "What multiplies the spectrum then takes half as much, too. Cut filters and weights to n // 2 + 1 along the last "
+    "dimension.",
+    code="""spectrum = torch.fft.rfft2(x)                            # not fft2(x)
+y = torch.fft.irfft2(spectrum * filter[..., : n // 2 + 1], s=x.shape[-2:])     # not ifft2(...).real""",
+)
 JOIN_ONCE = remedy(
     "Collect the parts in a list and join them once behind the loop, or write them into a tensor that is made before "
     "it.",
