@@ -149,3 +149,15 @@ PIECES_TOGETHER = remedy(
     tiles = torch.stack([picture[:, y:y + size, x:x + size] for y, x in some.tolist()])
     scores = model(tiles)"""),
 )
+INPUTS_PADDED = remedy(
+    "Pad the inputs to the longest of them, run the model once for all, and cut the results to their lengths.",
+    "If lengths differ much, sort the inputs first and pad groups of similar length, as many as fit into memory.",
+    for_pytorch(
+        "Layers that look at more than one position need a mask, such as attention_mask; convolutions see zeros there, "
+        "as at an edge."
+    ),
+    code=for_pytorch("""lengths = [len(x) for x in inputs]
+batch = torch.nn.utils.rnn.pad_sequence(inputs, batch_first=True).to("cuda")
+outputs = model(batch).cpu()                          # one call and one copy, instead of one for each input
+results = [y[:n] for y, n in zip(outputs, lengths)]"""),
+)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,13 +22,14 @@ from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import first_members, optimizer_calls, together, without_calls, without_meetings
-from rules.fixes.forms.converted_weights import converts_weights
+from rules.fixes.forms.converted_weights import converts_weights, normalises_weights
 from rules.fixes.forms.written import called_in_order, calls_of, costly_calls
-from rules.fixes.loops.filled import filled, joined
+from rules.fixes.loops.filled import filled, joined, joined_into
+from rules.fixes.loops.passes import passes_of_sizes
 from rules.fixes.loops.pieces import Rounds, make_the_same_calls, number_of, pieces_of
 from rules.kernels.operator_work import PRODUCTS
 from rules.kernels.recorded_shapes import inputs_of_events
-from rules.remedies.launching import LARGER_BATCHES, PIECES_TOGETHER
+from rules.remedies.launching import INPUTS_PADDED, LARGER_BATCHES, PIECES_TOGETHER
 from rules.remedies.remedy import pytorch_remedy
 from rules.replay.loops import kinds_of_calls
 from rules.replay.origins import called_operators
@@ -276,45 +278,75 @@ class JoinPieces:
 When it applies
     In a step of a Python program without a backward pass, four or more passes make nine tenths of the same calls, at
     least 16 each, and each begins with a slice that goes into a convolution or an embedding: it has as many dimensions
-    and channels as what it is sliced from, and at most half of the elements; of texts it has whole ones. The recording
-    must have shapes.
+    and channels as what it is sliced from, and at most half of the elements; of texts it has whole ones. Or four or
+    more passes go through the same four or more layers with nine tenths of the same operators, and what the first layer
+    takes has three or more sizes: at least half of the passes take another size than the one before, a quarter of all
+    a smaller one, and sizes turn from growing to shrinking, or back, at least twice, unless the CPU sends each input.
+    The recording must have shapes.
 
 What is changed in the replay
     The CPU runs the first pass only, picks the other pieces, and still waits for results where it reads them. The GPU
     work of the other passes remains as far as its blocks fill the GPU, without the 1.5 us that each kernel takes to
-    start, but for weights that each pass converts. At least, every fourth pass remains.
+    start, but for weights that each pass converts or normalises; the kernels of the first pass do it. At least, every
+    fourth pass remains, and of inputs of different sizes each takes as long as the largest.
 
 What makes it more or less
-    Whether the memory has room for more pieces at once. Pieces that fill the GPU gain nothing.
+    Whether the memory has room for more pieces at once, and how much is padded. Pieces that fill the GPU gain nothing.
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        steps = pieces_of(analysis, replay)
-        if not steps:
-            return
-        later, most_of = np.zeros(len(replay.host), bool), np.zeros(len(replay.host), bool)
-        for each in steps:
-            later[each.starts[0] : each.end] = True
-            ends = np.append(each.starts[1:], each.end)
-            for begin, end in zip(each.starts[::AT_LEAST], ends[::AT_LEAST], strict=True):
-                most_of[begin:end] = True
-            most_of[each.starts] = True
-            later[each.starts[0] : each.starts[1]] = False
-            later[each.starts] = False
-        later &= replay.waits.target < 0
-        fills = filled(replay)
-        again = without_calls(replay, later & converts_weights(analysis, replay))
-        count = number_of(steps)
-        yield Proposal(
-            title=f"Run the model on {count} pieces at once: they pass through it one by one",
-            categories=(Category.LAUNCH_BOUND,),
-            culprit="pieces one by one",
-            problem=f"{count} pieces pass through the model one by one",
-            remedy=PIECES_TOGETHER,
-            expected=together(joined(replay, later, fills), again),
-            low=joined(replay, later & ~most_of, fills),
-            depends_on="how many pieces fit into memory together, and whether none needs the one before",
-        )
+        if steps := pieces_of(analysis, replay):
+            count = number_of(steps)
+            yield _of_pieces(
+                analysis,
+                replay,
+                steps,
+                title=f"Run the model on {count} pieces at once: they pass through it one by one",
+                culprit="pieces one by one",
+                problem=f"{count} pieces pass through the model one by one",
+                remedy=PIECES_TOGETHER,
+                depends_on="how many pieces fit into memory together, and whether none needs the one before",
+            )
+        elif passes := passes_of_sizes(analysis, replay):
+            steps = tuple(each.rounds for each in passes)
+            count = number_of(steps)
+            yield _of_pieces(
+                analysis,
+                replay,
+                steps,
+                max(each.padding for each in passes),
+                title=f"Pad {count} inputs to one size and run the model once: they pass through it one by one",
+                culprit="inputs one by one",
+                problem=f"{count} inputs of different sizes pass through the model one by one",
+                remedy=INPUTS_PADDED,
+                depends_on="how many inputs fit into memory together, and how much they differ in size",
+            )
+
+
+def _of_pieces(
+    analysis: Analysis, replay: Replay, steps: Sequence[Rounds], padding: float = 1.0, **told: Any
+) -> Proposal:
+    """Passes of these steps become one; at least, a fourth of them remain, over ``padding`` times as much."""
+    first, fourth, all_of = (np.zeros(len(replay.host), bool) for _ in range(3))
+    for each in steps:
+        ends = np.append(each.starts[1:], each.end)
+        first[each.starts[0] : ends[0]] = True
+        for begin, end in zip(each.starts[::AT_LEAST], ends[::AT_LEAST], strict=True):
+            fourth[begin:end] = True
+        all_of[each.starts[0] : each.end] = True
+    stays = replay.waits.target >= 0
+    stays[np.concatenate([each.starts for each in steps])] = True
+    fills = filled(replay)
+    by_weights = converts_weights(analysis, replay) | normalises_weights(replay)
+    later = all_of & ~first & ~stays
+    return Proposal(
+        categories=(Category.LAUNCH_BOUND,),
+        expected=together(
+            without_calls(replay, later & by_weights), joined_into(replay, first, later, fills)
+        ),
+        low=joined_into(replay, fourth, all_of & ~fourth & ~stays, fills * padding),
+        **told,
+    )
 
 
 _SAMPLES_CODE = """features = backbone(x)                                          # once

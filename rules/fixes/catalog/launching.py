@@ -36,7 +36,7 @@ from rules.fixes.changes import (
 )
 from rules.fixes.host_phases import own_work
 from rules.fixes.loops.item_loops import in_loops
-from rules.fixes.loops.pieces import in_pieces
+from rules.fixes.loops.passes import one_by_one
 from rules.remedies.host_work import NO_ANOMALY_DETECTION
 from rules.remedies.launching import CAPTURE_ONCE, DENSE_GRADIENTS, FUSED_OPTIMIZER, replayed_graph
 from rules.replay.overlay import Overlay
@@ -262,7 +262,7 @@ What makes it more or less
         captured = of_kinds(host.call, *_CAPTURED) & (replay.waits.target < 0)
         run = np.cumsum(~captured | np.append(True, np.diff(host.step) != 0))
         if is_python(analysis.trace):
-            captured &= ~(in_loops(analysis, replay, of_products=True) | in_pieces(analysis, replay))
+            captured &= ~(in_loops(analysis, replay, of_products=True) | one_by_one(analysis, replay))
         size = np.bincount(run[captured], minlength=int(run.max(initial=0)) + 1)
         inside = captured & (size[run] >= MIN_LAUNCHES)
         if not inside.any():

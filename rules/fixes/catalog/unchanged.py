@@ -19,8 +19,8 @@ from rules.analysis.recording.training import is_training
 from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix
-from rules.fixes.changes import of_nodes, per_step, share_of, unchanged, without_calls
-from rules.fixes.forms.converted_weights import converts_weights
+from rules.fixes.changes import per_step, share_of, unchanged, without_calls
+from rules.fixes.forms.converted_weights import converts_weights, normalises_weights
 from rules.fixes.forms.written import Work, called_in_order, costly_calls, work_in_order
 from rules.kernels.recorded_shapes import Shape, inputs_of_event, tensors_by_dims
 from rules.losses.cpu_work import MIN_STEPS
@@ -102,8 +102,7 @@ What makes it more or less
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         if is_training(analysis):
             return
-        trace, device = analysis.trace, replay.device
-        nodes = of_nodes(replay, named(trace, device.event, lambda name: "weight_norm_fwd" in name))
+        nodes = normalises_weights(replay)
         steps = distinct_values(replay.host.step[nodes])
         if len(steps) < max(replay.steps, MIN_STEPS):
             return

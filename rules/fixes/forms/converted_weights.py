@@ -12,6 +12,7 @@ from parsers.model.names.per_name import named, numbers_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost, outermost
 from rules.analysis.names.operators import aten
+from rules.fixes.changes import of_nodes
 from rules.kernels.recorded_shapes import inputs_in
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
@@ -36,6 +37,13 @@ def converts_weights(analysis: Analysis, replay: Replay) -> BOOL:
         )
         found[calls[mine]] = Innermost.of(trace, converting).at(host.start[calls[mine]]) >= 0
     return found
+
+
+def normalises_weights(replay: Replay) -> BOOL:
+    """Which calls normalise weights, as torch.nn.utils.weight_norm does."""
+    return of_nodes(
+        replay, named(replay.analysis.trace, replay.device.event, lambda name: "weight_norm_fwd" in name)
+    )
 
 
 def of_weights(trace: Trace, operators: I64) -> I64:

@@ -24,6 +24,21 @@ def joined(replay: Replay, gone: BOOL, filled: F64) -> Change:
     return change
 
 
+def joined_into(replay: Replay, first: BOOL, gone: BOOL, filled: F64) -> Change:
+    """The same, but the work is done by the ``first`` calls, beside what the CPU does for them."""
+    started, kept = gone[replay.device.launch], first[replay.device.launch]
+    calls = joined(replay, gone, filled)
+
+    def change(overlay: Overlay) -> None:
+        calls(overlay)
+        own = overlay.duration[kept & overlay.present].sum()
+        if own > 0:
+            overlay.duration[kept] *= 1.0 + overlay.duration[started & overlay.present].sum() / own
+            overlay.duration[started] = 0.0
+
+    return change
+
+
 def filled(replay: Replay) -> F64:
     """The part of the multiprocessors that the blocks of each operation fill; 1 where it is not known."""
     trace, device = replay.analysis.trace, replay.device

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from parsers.model import BOOL, I64, Attribute, EventKind, derived_by
+from parsers.model import I64, Attribute, EventKind, derived_by
 from parsers.model.arrays import distinct_values, median_of, per_value
 from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
@@ -87,14 +87,6 @@ def _pieces(analysis: Analysis, replay: Replay) -> Iterator[Rounds]:
             end = min(int(of_step[-1]) + calls, step_end)
             if calls >= MIN_CALLS and make_the_same_calls(kinds, of_step, np.append(of_step[1:], end)):
                 yield Rounds(of_step, end)
-
-
-def in_pieces(analysis: Analysis, replay: Replay) -> BOOL:
-    """Which host nodes are the passes of pieces."""
-    found = np.zeros(len(replay.host), bool)
-    for each in pieces_of(analysis, replay):
-        found[each.starts[0] : each.end] = True
-    return found
 
 
 def _begins(analysis: Analysis, events: I64) -> I64:
