@@ -19,11 +19,16 @@ def recomputed(
     after: bool = False,
     multiplied: float = 0.5,
     saves: str = "",
+    function: str = FUNCTION,
+    inner: str = "",
+    between: str = "",
+    last: str = "",
 ) -> Plan:
     """A backward pass that first computes the forward pass again, for ``again`` us, of which products are a part.
 
     In the same function another operator runs right before that, or right behind it. ``saves`` runs between two
-    operators of the forward pass, 10 us apart.
+    operators of the forward pass, 10 us apart. ``inner`` is a function of autograd that runs inside of it, and
+    ``between`` and ``last`` are operators around the next two calls.
     """
 
     def body(trace: TinyTrace, _: int) -> None:
@@ -32,7 +37,9 @@ def recomputed(
             trace.operation(20 + number * 100, 90 + number * 100, "void gemm", 10 + number * 100)
         if saves:
             trace.op(97, 103, saves)
-        trace.op(2_100, 2_100 + 1_600, FUNCTION, AUTOGRAD)
+        trace.op(2_100, 2_100 + 1_600, function, AUTOGRAD)
+        if inner:
+            trace.op(2_300, 2_100 + 1_599, inner, AUTOGRAD)
         if before:
             trace.op(2_101, 2_108, "aten::gather", AUTOGRAD)
             trace.operation(2_112, 2_120, "void gather", 2_102, thread=AUTOGRAD)
@@ -45,7 +52,9 @@ def recomputed(
         trace.operation(
             product, 2_125 + again, "void vectorized_elementwise_kernel<4>", 2_155, thread=AUTOGRAD
         )
-        trace.op(2_160, 2_200, operator, AUTOGRAD)
+        for begin, end, other in ((2_151, 2_159, between), (2_160, 2_200, last or operator)):
+            if other:
+                trace.op(begin, end, other, AUTOGRAD)
         trace.operation(2_125 + again, 2_126 + again, "void gemm", 2_165, thread=AUTOGRAD)
         for number in range(12):
             launch = 2_220 + number * 100
@@ -85,6 +94,27 @@ def test_a_forward_pass_inside_the_backward_pass_is_told_as_a_whole() -> None:
 )
 def test_what_counts_as_computed_again(changed: dict[str, float], found: bool) -> None:
     assert ("keep-activations" in promised(recomputed(**changed))) is found  # type: ignore[arg-type]
+
+
+OWN = "autograd::engine::evaluate_function: PropagateBackward"
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({"function": OWN}, False),
+        ({"function": OWN + "0"}, True),
+        ({"function": OWN, "inner": FUNCTION}, True),
+        ({"function": OWN, "between": "aten::layer_norm", "last": "aten::gelu"}, True),
+        ({"function": OWN, "between": "aten::layer_norm"}, False),
+    ],
+    ids=["its gradient", "of PyTorch", "with a pass of its own", "three kinds", "two kinds"],
+)
+def test_a_function_of_the_program_may_compute_its_gradient_with_the_forward_pass(
+    changed: dict[str, object], found: bool
+) -> None:
+    plan = recomputed(400, operator="aten::addmm", **changed)  # type: ignore[arg-type]
+    assert ("keep-activations" in promised(plan)) is found
 
 
 @pytest.mark.parametrize(

@@ -7,32 +7,56 @@ import numpy as np
 from parsers.model import BOOL, EventKind
 from parsers.model.arrays import F64, I64, distinct_values, numbered_values, rows_by
 from parsers.model.late import regex
-from parsers.model.names.per_name import numbers_of
+from parsers.model.names.per_name import named, numbers_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, union
-from rules.analysis.names.operators import FORWARD
+from rules.analysis.names.operators import FORWARD, is_autograd_function
 from rules.fixes.backward import autograd_functions
 from rules.replay.chance import time_within
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 from rules.terms import MAJORITY
 
+_OWN = regex(r"autograd::engine::evaluate_function: \w*[A-Za-z]$")  # those of PyTorch itself end in a number
+MIN_FORWARD = 3  # operators of the forward pass in a function of the program's own: fewer are its gradient
+
 
 def computed_again(analysis: Analysis, replay: Replay) -> BOOL:
     """Which calls belong to a forward pass inside the backward pass.
 
-    A function of the backward pass asks for its activations first: what it calls until they are there computes them.
+    A function of the backward pass asks for its activations first: what it calls until they are there computes them. A
+    function that the program wrote may compute its gradient with operators of the forward pass, as that of a product
+    with a sparse matrix does: it computes again only what has a backward pass inside, or is of several kinds.
     """
-    function, host = autograd_functions(analysis), replay.host
-    forward = (function >= 0) & surroundings_of(analysis).inside(FORWARD.__contains__)
+    around, host = surroundings_of(analysis), replay.host
+    function, operator = autograd_functions(analysis), around.around(FORWARD.__contains__)
     found = np.zeros(len(function), bool)
-    if not forward.any():
+    forward = np.flatnonzero((function >= 0) & (operator >= 0))
+    if not len(forward):
         return found
     functions, which = numbered_values(function[forward])
-    last = np.zeros(len(functions), np.int64)
+    again = ~named(analysis.trace, functions, _OWN.match) | _has_functions_inside(analysis, functions)
+    names = np.unique(np.column_stack((which, analysis.trace.events.name[operator[forward]])), axis=0)
+    again |= np.bincount(names[:, 0], minlength=len(functions)) >= MIN_FORWARD
+    last = np.full(len(functions), -1, np.int64)
     np.maximum.at(last, which, host.start[forward])
+    last[~again] = -1
     mine = np.flatnonzero(np.isin(function, functions))
     found[mine] = host.start[mine] <= last[np.searchsorted(functions, function[mine])]
+    return found
+
+
+def _has_functions_inside(analysis: Analysis, functions: I64) -> BOOL:
+    """Whether autograd runs others inside these of its functions, as where a part computed again has its own pass."""
+    trace, table = analysis.trace, analysis.trace.events
+    operators = table.of_kind(EventKind.CPU_OP)
+    every = table.by_start(operators[named(trace, operators, is_autograd_function)])
+    found = np.zeros(len(functions), bool)
+    for lane in distinct_values(table.lane[functions]).tolist():
+        mine = np.flatnonzero(table.lane[functions] == lane)
+        starts = table.start[every[table.lane[every] == lane]]
+        start, end = table.start[functions[mine]], table.end[functions[mine]]
+        found[mine] = np.searchsorted(starts, end) - np.searchsorted(starts, start, side="right") > 0
     return found
 
 
