@@ -130,6 +130,16 @@ boxes = boxes.gather(1, index[..., None].expand(-1, -1, 4))
     )
 
 
+LAYERS_FOR_ALL_STEPS = remedy(
+    "Only the recurrent cell needs the time step before. Run the layers that do not once, for all time steps: those on "
+    "its inputs before the loop, those on its results behind it.",
+    code=for_pytorch("""encoded = encoder(frames.flatten(0, 1)).unflatten(0, frames.shape[:2])
+for time in range(frames.shape[1]):
+    state = cell(encoded[:, time], state)
+    states.append(state)
+decoded = decoder(torch.stack(states, 1).flatten(0, 1))"""),
+)
+
 LARGER_BATCHES = remedy(
     "Use the largest batch that fits into memory, and accumulate gradients over fewer of them, or not at all.",
     "Scale the loss and its logging accordingly; layers that normalise over a batch then see more samples.",

@@ -31,6 +31,7 @@ from rules.fixes.changes import (
 )
 from rules.fixes.forms.written import calls_of
 from rules.fixes.loops.filled import filled, joined
+from rules.fixes.loops.gates import convolving, gated, within
 from rules.fixes.loops.item_loops import (
     by_stretch,
     carry_through_the_cpu,
@@ -43,7 +44,7 @@ from rules.fixes.loops.item_loops import (
 )
 from rules.losses.owners import place_of
 from rules.remedies.cpu_work import STEPS_IN_ONE_LAYER
-from rules.remedies.launching import joined_loop
+from rules.remedies.launching import LAYERS_FOR_ALL_STEPS, joined_loop
 from rules.replay.loops import Loop, kinds_of_calls
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
@@ -82,7 +83,9 @@ When it applies
     iterations are the same. So are those that read back within eight calls whether their item has any rows, and skip
     the rest if not, as loops over the classes of boxes do, and those without layers and products of which four fifths
     of the calls are the same, as where every other picture is flipped. A loop that counts the rows of each item, as one
-    over experts does, reaches over rounds that are unlike the others, as far as the same operators are called.
+    over experts does, reaches over rounds that are unlike the others, as far as the same operators are called. Rounds
+    with products, two sigmoids and a hyperbolic tangent are steps of a recurrent cell: of these, only what lies from
+    one convolution to the next is joined.
 
 What is changed in the replay
     The CPU runs the body once. The GPU work of the other iterations remains, without the 1.5 us that each kernel
@@ -113,14 +116,26 @@ What makes it more or less
         for loops in [part for each in lists for part in by_stretch(analysis, replay, each)]:
             reading = reading_their_results(analysis, replay, loops)
             later = later_rounds(replay, [*loops, *reading])
+            stretches = None
+            if through_time := gated(analysis, replay, loops):
+                stretches = convolving(analysis, replay, through_time)
+                later &= within(stretches, len(later))
             in_step = np.count_nonzero(later[replay.device.launch]) / max(replay.steps, 1) / len(replay.spans)
             if in_step >= MIN_LAUNCHES:
-                yield _proposal(analysis, replay, loops, reading, later, in_step)
+                yield _proposal(analysis, replay, loops, reading, later, in_step, stretches)
 
 
-def _backward(analysis: Analysis, replay: Replay, loops: Sequence[Loop]) -> BOOL:
-    """The calls of the backward passes of all rounds but the first, where these are no loops themselves."""
-    rounds = ((loop.first + loop.body - 1, loop.last - 1) for loop in loops)
+def _backward(
+    analysis: Analysis, replay: Replay, loops: Sequence[Loop], parts: Sequence[tuple[int, int]] | None
+) -> BOOL:
+    """The calls of the backward passes of all rounds but the first, where these are no loops themselves.
+
+    Of loops of which only some ``parts`` can be joined, of these parts.
+    """
+    rounds = [(loop.first + loop.body - 1, loop.last - 1) for loop in loops]
+    firsts = within([(loop.first, loop.first + loop.body) for loop in loops], len(replay.host))
+    if parts is not None:
+        rounds = [(first - 1, last - 1) for first, last in parts if not firsts[first]]
     found = backward_of(analysis, replay, rounds)
     for loop in loops:
         found[loop.first : loop.last] = False
@@ -134,13 +149,14 @@ def _proposal(
     reading: Sequence[Loop],
     later: BOOL,
     launches: float,
+    parts: Sequence[tuple[int, int]] | None = None,
 ) -> Proposal:
     device = replay.device
     waits = later & (replay.waits.target >= 0)
     name = analysis.trace.events.name[device.event[later[device.launch]]]
     pointwise = of_kinds(analysis.family_of_string[name], Family.ELEMENTWISE, Family.COPY_CAST).all()
     strings = analysis.trace.strings
-    backward = _backward(analysis, replay, loops)
+    backward = _backward(analysis, replay, loops, parts)
     # what has gradients is no update of parameters or averages
     tensors = not (backward | (autograd_functions(analysis) >= 0) & later).any() and (
         bool(pointwise) or any(_UPDATES.search(strings[each]) for each in distinct_values(name).tolist())
@@ -157,6 +173,8 @@ def _proposal(
     else:
         items, loop = f"{most} items", f"a loop of {most} iterations"
     what = "Update all tensors together" if tensors else f"Process {items} at once"
+    if parts is not None:
+        what = f"Do the convolutions of {items.replace('items', 'time steps')} at once"
     low, expected, high = _changes(analysis, replay, loops, reading, later | backward)
     place = place_of(analysis, later.astype(np.float64))
     where = f" in {place}" if place else ""
@@ -166,11 +184,13 @@ def _proposal(
         title=f"{what}: {loop}{where} make{'s' if alike else ''} {launches:,.0f} launches {replay.in_step}",
         categories=tuple(categories),
         culprit=loop,
-        remedy=joined_loop(tensors=tensors),
+        remedy=joined_loop(tensors=tensors) if parts is None else LAYERS_FOR_ALL_STEPS,
         expected=expected,
         low=low,
         high=high,
-        depends_on="whether all items can be given the same shape, and none needs the one before",
+        depends_on="whether all items can be given the same shape, and none needs the one before"
+        if parts is None
+        else "whether the convolutions need nothing of the time step before",
     )
 
 
