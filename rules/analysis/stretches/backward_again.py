@@ -7,7 +7,7 @@ from dataclasses import field
 
 import numpy as np
 
-from parsers.model import I64, Attribute, EventKind, Trace, derived
+from parsers.model import BOOL, I64, Attribute, EventKind, Trace, derived
 from parsers.model.arrays import distinct_values, median_of, without
 from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
@@ -45,7 +45,8 @@ def backward_again(analysis: Analysis) -> BackwardAgain:
 
     A function has the sequence number of its operator of the forward pass, counted up in each thread, so the same one
     comes twice only in two passes through one graph. Passes with an update of the parameters between them are two
-    steps, and what notes down a graph of its own (``create_graph``) is differentiated again on purpose. Only where the
+    steps, and what notes down a graph of its own (``create_graph``) that has a pass, too, is differentiated again on
+    purpose. Only where the
     later passes add their gradients to those of the earlier ones is the sum what the program is after: of Jacobians and
     of gradients by task it is not, and no pass gathers any.
     """
@@ -60,6 +61,7 @@ def backward_again(analysis: Analysis) -> BackwardAgain:
     numbered = operators[trace.attribute(Attribute.SEQUENCE, operators, -1) >= 0]
     numbered = without(numbered, functions)
     numbered = numbered[trace.attribute(Attribute.FORWARD_THREAD, numbered, 0) == 0]
+    numbered = numbered[_differentiated(trace, numbered, functions)]
     once = (sequence >= 0) & ~gathers & ~holding(trace, functions, numbered)
     if not once.any():
         return NONE
@@ -85,6 +87,19 @@ def backward_again(analysis: Analysis) -> BackwardAgain:
     if not holding(trace, functions[gathering], adds).all():
         return NONE
     return BackwardAgain(np.sort(functions[again | gathering]), passes)
+
+
+def _differentiated(trace: Trace, operators: I64, functions: I64) -> BOOL:
+    """Which operators of the forward pass have functions among these, in the thread that has most of a function's."""
+    number, lane = trace.attribute(Attribute.SEQUENCE, operators), trace.events.lane[operators]
+    sequence = trace.attribute(Attribute.SEQUENCE, functions, -1)
+    thread = trace.attribute(Attribute.FORWARD_THREAD, functions, -1)
+    found = np.zeros(len(operators), bool)
+    for each in distinct_values(thread[sequence >= 0]).tolist():
+        wanted = np.isin(number, sequence[thread == each])
+        if wanted.any():
+            found |= wanted & (lane == np.bincount(lane[wanted]).argmax())
+    return found
 
 
 def _graph_nodes(trace: Trace, functions: I64, sequence: I64) -> I64:

@@ -23,7 +23,15 @@ from rules.analysis.stretches.unneeded_gradients import unneeded_gradients
 from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions, noting_ns_for
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, Remedy, fix, remedy
-from rules.fixes.changes import durations_times, less_host_time, of_nodes, share_of, together, without_calls
+from rules.fixes.changes import (
+    durations_times,
+    host_time_times,
+    less_host_time,
+    of_nodes,
+    share_of,
+    together,
+    without_calls,
+)
 from rules.fixes.forms.graph_passes import computed_again, computed_again_in_graphs, saving_ns
 from rules.fixes.forms.others_gradients import others_gradients, runs_for_nothing
 from rules.fixes.loops.filled import filled, joined
@@ -100,6 +108,9 @@ What makes it more or less
         )
 
 
+BATCHED, BATCHED_AT_MOST = 4.0, 6.0  # times the CPU's time for a pass: each operator is batched anew
+
+
 @fix
 class GradientsAtOnce:
     id = "gradients-at-once"
@@ -109,8 +120,9 @@ When it applies
     pass adds its gradients to those of parameters.
 
 What is changed in the replay
-    The CPU runs the first pass only. The GPU work of the others remains as far as its blocks fill the GPU, without the
-    1.5 us that each kernel takes to start. At most, the first pass is gone as well.
+    The CPU runs the first pass only, which takes it four times as long with all outputs, six times where least is
+    gained, and nothing between the passes. The GPU work of the others remains as far as its
+    blocks fill the GPU, without the 1.5 us that each kernel takes to start. At most, the first pass is gone as well.
 
 What makes it more or less
     Whether all operators can be batched, and whether the gradients can be had without a backward pass: forward, by
@@ -124,7 +136,8 @@ What makes it more or less
         steps = max(replay.steps * len(replay.spans), 1)
         if len(distinct_values(function[again])) < MIN_FUNCTIONS * steps:
             return
-        at_once = joined(replay, again, filled(replay))
+        at_once = joined(replay, again | _between_passes(first, again), filled(replay))
+        batched = [together(at_once, host_time_times(first, factor)) for factor in (BATCHED, BATCHED_AT_MOST)]
         yield Proposal(
             title=(
                 f"Take the gradients of {found.passes} outputs at once: the backward pass runs {found.passes} times "
@@ -134,10 +147,25 @@ What makes it more or less
             culprit="a backward pass for each output",
             problem=f"The backward pass runs {found.passes} times through the same graph",
             remedy=GRADIENTS_AT_ONCE,
-            expected=at_once,
+            expected=batched[0],
+            low=batched[1],
             high=together(at_once, without_calls(replay, first)),
             depends_on="whether the gradients can be had without a backward pass",
         )
+
+
+def _between_passes(first: BOOL, again: BOOL) -> BOOL:
+    """The calls from the first pass through one graph to the last, where most of them are of passes.
+
+    They pick an output and keep its gradient: of all of them at once, nothing is picked.
+    """
+    found = np.zeros(len(again), bool)
+    passes = np.flatnonzero(first | again)
+    begins = np.flatnonzero(first[passes] & np.append(True, again[passes][:-1]))
+    for mine in np.split(passes, begins[1:]):
+        region = slice(int(mine[first[mine]].max(initial=mine[0])) + 1, int(mine[-1]) + 1)
+        found[region] = np.count_nonzero(again[region]) > MAJORITY * (region.stop - region.start)
+    return found
 
 
 @fix
