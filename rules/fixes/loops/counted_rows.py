@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from parsers.model import BOOL, I64
-from parsers.model.arrays import distinct_values
 from rules.analysis.analysis import Analysis
 from rules.fixes.changes import counts_rows
 from rules.replay.loops import Loop, kinds_of_calls
@@ -25,44 +24,56 @@ def with_other_rounds(analysis: Analysis, replay: Replay, loops: Sequence[Loop])
     such a round is unlike its neighbours, and would end a loop over experts. One loop of the program is one here.
     """
     counting = counts_rows(replay)
+    counts = np.append(0, np.cumsum(counting))
+    found = [each for each in loops if counts[each.first + each.body] == counts[each.first]]
+    if len(found) == len(loops):
+        return found
     host = replay.host
-    called = _called(analysis, replay)
-    edges = (np.diff(host.thread) != 0) | (np.diff(host.step) != 0)
-    stretch = np.cumsum(np.append(True, edges)[: len(host)])
-    mine = [each for each in loops if counting[each.first : each.first + each.body].any()]
-    found = [each for each in loops if not counting[each.first : each.first + each.body].any()]
-    alike: dict[tuple[int, ...], list[Loop]] = {}
-    for each in mine:
-        calls = distinct_values(called[each.first : each.first + each.body])
-        alike.setdefault(tuple(calls.tolist()), []).append(each)
-    for known, those in alike.items():
-        found += _reaching(those, called, np.array(known), counting, stretch)
+    edges = np.flatnonzero((np.diff(host.thread) != 0) | (np.diff(host.step) != 0)) + 1
+    called, names = _called(analysis, replay)
+    alike: dict[bytes, list[Loop]] = {}
+    for each in loops:
+        if counts[each.first + each.body] > counts[each.first]:
+            known = np.zeros(names, bool)
+            known[called[each.first : each.first + each.body]] = True
+            alike.setdefault(known.tobytes(), []).append(each)
+    for text, those in alike.items():
+        turns = np.flatnonzero(np.diff(np.frombuffer(text, bool)[called])) + 1
+        ends = np.unique(np.concatenate((edges, turns, [0, len(host)])))
+        found += _reaching(those, ends, counting)
     return sorted(found, key=lambda each: each.first)
 
 
-def _called(analysis: Analysis, replay: Replay) -> I64:
-    """What the program called, for each call: the name of the outermost operator, or the kind outside of any."""
+def _called(analysis: Analysis, replay: Replay) -> tuple[I64, int]:
+    """What the program called, for each call, as a number: the outermost operator, or the kind outside of any.
+
+    And how many numbers there are.
+    """
     operator = surroundings_of(analysis).whole_operator
     name = analysis.trace.events.name[np.maximum(operator, 0)].astype(np.int64)
-    return np.where(operator >= 0, name, BRANCHES + kinds_of_calls(analysis))
+    values, number = np.unique(
+        np.where(operator >= 0, name, BRANCHES + kinds_of_calls(analysis)), return_inverse=True
+    )
+    return number.reshape(-1), len(values)
 
 
-def _reaching(loops: Sequence[Loop], called: I64, known: I64, counting: BOOL, stretch: I64) -> list[Loop]:
-    """Loops whose rounds call the same, the shortest rounds first: each as far as it reaches, without those within."""
+def _reaching(loops: Sequence[Loop], ends: I64, counting: BOOL) -> list[Loop]:
+    """Loops whose rounds call the same, the shortest rounds first: each as far as it reaches, without those within.
+
+    ``ends`` are the calls between which nothing else is called.
+    """
     found: list[Loop] = []
-    fits = np.isin(called, known)
+    taken = np.zeros(len(counting), bool)
     for loop in sorted(loops, key=lambda each: (each.body, each.first)):
-        if any(each.first < loop.last and loop.first < each.last for each in found):
+        if taken[loop.first : loop.last].any():
             continue
-        begin, end = np.searchsorted(stretch, stretch[loop.first] + np.array([0, 1])).tolist()
-        before = np.flatnonzero(~fits[begin : loop.first])
-        behind = np.flatnonzero(~fits[loop.first : end])
-        first = begin + int(before[-1]) + 1 if len(before) else begin
-        last = loop.first + int(behind[0]) if len(behind) else end
+        first = int(ends[np.searchsorted(ends, loop.first, side="right") - 1])
+        last = int(ends[np.searchsorted(ends, loop.last - 1, side="right")])
         counts = np.flatnonzero(counting[loop.first : loop.first + loop.body])
         at = first + np.flatnonzero(counting[first:last])
         first = min(loop.first, max(first, int(at[0] - counts[0])))
         last = max(loop.last, min(last, int(at[-1] - counts[-1]) + loop.body))
         times = max(loop.times, len(at) // len(counts))
+        taken[first:last] = True
         found.append(replace(loop, first=first, last=last, times=times))
     return found
