@@ -294,7 +294,8 @@ def _work_headline(work: RecordedWork, first: OperatorWork | None) -> Headline:
         return Headline(f"{_times(work.calls, 'operator call')} without matrix products or convolutions")
     mine = sum(each.operations for each in work.operators if each.name == first.name)
     share = percent(mine / work.operations)
-    return Headline(f"{share} of all arithmetic is in {shortened(first.name, MAX_NAME)}", names_culprit=True)
+    what = "the arithmetic that is known" if work.uncounted else "all arithmetic"
+    return Headline(f"{share} of {what} is in {shortened(first.name, MAX_NAME)}", names_culprit=True)
 
 
 def _work_account(work: RecordedWork) -> str:
@@ -308,6 +309,9 @@ def _work_account(work: RecordedWork) -> str:
         ][:MAX_NAMED]
         text += f" Products and convolutions need {operations(work.operations).removesuffix('/s')}"
         text += f", most of it in {listed(told)}." if told else "."
+    if work.uncounted:
+        called = _times(work.uncounted, "convolution")
+        text += f" Not counted: {called}, of which neither the strides nor what they call were recorded."
     for each in work.copies[:MAX_NAMED]:
         moved = size(each.megabytes * 1e6)
         copies = _times(each.count, "copy", "copies")

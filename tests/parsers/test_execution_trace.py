@@ -102,6 +102,22 @@ def test_the_innermost_of_operators_that_call_one_another_counts(tmp_path: Path)
     assert "need 256 flop" in told(trace).explanation.replace(".00", "")
 
 
+@pytest.mark.parametrize(
+    ("inside", "known"), [(False, "the arithmetic that is known"), (True, "all arithmetic")]
+)
+def test_convolutions_of_which_too_little_was_recorded_are_not_left_out_in_silence(
+    tmp_path: Path, inside: bool, known: str
+) -> None:
+    data = (tensor(2, 3, 8, 8), tensor(4, 3, 3, 3), tensor(4))
+    numbers = ([1, 1], [], "GenericList[Int,Int]")
+    nodes = [node(2, "aten::conv2d", 1, *data), node(3, "aten::mm", 1, tensor(800, 400), tensor(400, 200))]
+    if inside:
+        nodes.append(node(4, "aten::cudnn_convolution", 2, *data[:2], numbers, numbers, numbers))
+    finding = told(opened(tmp_path, *nodes))
+    assert f"of {known} is in aten::mm" in finding.title
+    assert ("Not counted: 1 convolution" in finding.explanation) is not inside
+
+
 def test_ranges_are_no_callers(tmp_path: Path) -> None:
     trace = opened(
         tmp_path,

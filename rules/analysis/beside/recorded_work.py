@@ -10,9 +10,10 @@ from functools import partial
 import numpy as np
 
 from parsers.model import EventKind, Trace, derived
-from parsers.model.late import dataclass
+from parsers.model.late import dataclass, regex
 from parsers.model.results import CALLED_BY, COPIES_TITLE, OPERATORS_TITLE, Cell
 
+_CONVOLUTION = regex(r"aten::conv[123]d")
 OperationsOf = Callable[[str, str, str, Callable[[], Sequence[str]]], float]
 
 
@@ -44,6 +45,7 @@ class RecordedWork:
     operators: tuple[OperatorWork, ...]
     calls: int
     copies: tuple[DeviceCopies, ...]
+    uncounted: int = 0  # calls of convolutions of which neither strides nor what they call were recorded
 
     @property
     def operations(self) -> float:
@@ -83,7 +85,11 @@ def recorded_work(trace: Trace, operations_of: OperationsOf) -> RecordedWork:
         DeviceCopies(source, target, int(made), moved) for (source, target), (made, moved) in copied.items()
     )
     by_work = tuple(sorted(inner.values(), key=lambda each: -each.operations))
-    return RecordedWork(by_work, int(sum(number_in(row[2]) for row in rows)), copies)
+    forward = any("conv" in each.name and "backward" not in each.name for each in by_work)
+    uncounted = (
+        0 if forward else sum(number_in(row[2]) for row in rows if _CONVOLUTION.fullmatch(str(row[0])))
+    )
+    return RecordedWork(by_work, int(sum(number_in(row[2]) for row in rows)), copies, int(uncounted))
 
 
 @derived
