@@ -55,9 +55,9 @@ _RECORD_WHAT_IT_STARTED = remedy(
     code=_CODE,
 )
 _ASK_OTHERS = remedy(
-    "Record the processes that it calls as well: what they do meanwhile is what this one waits for.",
-    "Send them the next piece of work before the answer to the last one is needed (rpc_async, and torch.futures."
-    "wait_all for several at once), so that they work at the same time.",
+    "Record these processes as well: what they do meanwhile is what this one waits for.",
+    "Send the next piece of work, or ask for the next message, before the last one is needed (rpc_async, isend, "
+    "irecv), so that all work at the same time.",
 )
 _GPU_TOO = "Record the GPU as well: of the CPU, hardly anything was recorded."
 _LOAD_BESIDE = (
@@ -97,11 +97,11 @@ How it decides
     of them. Anything with at least {percent(MIN_NAMED)} of that time is named, and next to regions also operators
     and the user's own functions; so is time in which nothing recorded runs, if that is {percent(MIN_SILENCE)} of
     the time. From {percent(MAJORITY)} on the first sentence says so, where nothing else is long. Where a call of
-    PyTorch's RPC takes longest, the program waits for other processes. Calls to the driver are named as well; so is an
-    operator's first call if it takes {percent(MIN_SILENCE)} of the time and {percent(NEARLY_ALL)} of that of more than
-    {MANY_CALLS} calls. With shapes, it reports how fast matrices are multiplied. If what was recorded takes less than
-    {percent(MIN_BUSY)} of the time, recording the GPU as well comes first. TensorFlow's timelines draw operators that
-    run at once in rows, which are no threads: of these, each operator's share of the time of all is told.
+    PyTorch's RPC or a message takes longest, the program waits for other processes. Calls to the driver are named as
+    well; so is an operator's first call if it takes {percent(MIN_SILENCE)} of the time and {percent(NEARLY_ALL)} of
+    that of more than {MANY_CALLS} calls. With shapes, it reports how fast matrices are multiplied. If what was recorded
+    takes less than {percent(MIN_BUSY)} of the time, recording the GPU as well comes first. TensorFlow's timelines draw
+    operators that run at once in rows, which are no threads: of these, each one's share of the time of all is told.
 
 What to try
     Use all cores, a shorter number format and torch.compile; or fewer threads, if slow products have hardly anything
@@ -136,11 +136,13 @@ When it is wrong
             ran = f"{count} operator{'s' if count != 1 else ''} in {duration(analysis.window_ns)}"
             headline, advice = Headline("Too little was recorded to judge", ran), _RECORD_MORE
             unknown = "What a longer run spends its time in."
+        elif longest and waits_for_a_process(_name(trace, longest[0][0])):
+            amount = _largest(trace, longest, analysis)
+            headline, advice = Headline("The program waits for other processes", amount), _ASK_OTHERS
+            unknown = "What the other processes do meanwhile."
         elif computes:
             headline, advice = _of_operators(analysis, time, longest)
-            if advice is _ASK_OTHERS:
-                unknown = "What the other processes do meanwhile."
-            elif Attribute.INPUT_DIMS not in trace.attributes:
+            if Attribute.INPUT_DIMS not in trace.attributes:
                 unknown = _WITHOUT_SHAPES
         elif time.starts_gpu_work:
             headline = Headline(
@@ -257,10 +259,6 @@ def _account(trace: Trace, named: Shares, busy_ns: int, window_ns: int) -> str:
 
 def _of_operators(analysis: Analysis, time: CpuTime, longest: Shares) -> tuple[Headline, Remedy]:
     """What is said where operators hold most of the time."""
-    if longest and waits_for_a_process(_name(time.trace, longest[0][0])):
-        return Headline(
-            "The program waits for other processes", _largest(time.trace, longest, analysis)
-        ), _ASK_OTHERS
     part = of_every_step(analysis, time.computes)
     most = _largest(time.trace, longest, analysis)
     products = products_of(time)

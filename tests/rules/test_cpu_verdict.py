@@ -112,21 +112,23 @@ def test_advice_is_about_the_operator_that_takes_most_of_the_time(operator: str,
 
 
 @pytest.mark.parametrize(
-    ("others_us", "title"),
+    ("call", "others_us", "title"),
     [
-        (300, "The program waits for other processes: 60 % in"),
-        (700, "The CPU's operators are the limit: 100 %"),
+        ("rpc_async#forward(worker0 -> worker1)", 300, "The program waits for other processes: 60 % in"),
+        ("gloo:recv", 300, "The program waits for other processes: 60 % in gloo:recv"),
+        ("rpc_async#forward(worker0 -> worker1)", 700, "The CPU's operators are the limit: 100 %"),
+        ("recv", 300, "The CPU's operators are the limit: 100 %"),
     ],
 )
-def test_a_call_of_another_process_is_no_work_of_the_cpu(others_us: int, title: str) -> None:
+def test_a_call_of_another_process_is_no_work_of_the_cpu(call: str, others_us: int, title: str) -> None:
     trace = TinyTrace()
     for number in range(30):
-        trace.op(1_000 * number, 1_000 * number + 900 - others_us, "rpc_async#forward(worker0 -> worker1)")
+        trace.op(1_000 * number, 1_000 * number + 900 - others_us, call)
         trace.op(1_000 * number + 900 - others_us, 1_000 * number + 900, "aten::mm")
         trace.op(1_000 * number + 900, 1_000 * (number + 1), "aten::relu")
     found = told(trace)
     assert found.title.startswith(title)
-    assert found.advice[0].startswith("Record the processes that it calls") is (others_us == 300)
+    assert found.advice[0].startswith("Record these processes as well") is title.startswith("The program")
 
 
 @pytest.mark.parametrize(("busy_us", "first"), [(9, True), (11, False)])

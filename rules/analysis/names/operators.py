@@ -94,11 +94,11 @@ _OF_A_LOCK = regex(
 )
 
 
-_OF_OTHERS = regex(r"rpc_(?:a?sync|remote)#")
+_OF_OTHERS = regex(r"rpc_(?:a?sync|remote)#|(?:gloo|mpi|ucc):(?:send|recv)")
 
 
 def waits_for_a_process(name: str) -> bool:
-    """Whether a range of that name is a call of PyTorch's RPC, which ends when another process has answered."""
+    """Whether a range of that name is a call of PyTorch's RPC or a message, which end when another process answers."""
     return _OF_OTHERS.match(name) is not None
 
 
