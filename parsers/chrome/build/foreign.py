@@ -25,6 +25,7 @@ _STREAM_PROCESS = regex(r"^/.*/stream:(\d+) Compute$")  # of TensorFlow's timeli
 _COPY_OF_STREAMS = regex(r"^/.*/(?:stream:all|memcpy) Compute$")
 _EXECUTOR_PROCESS = regex(r"^(?:/job:.* Compute|CPU functions)$")
 _EXECUTOR_OF_GPU = regex(r"^/job:.*\bgpu:\d+ Compute$", re.IGNORECASE)
+_MXNETS_GPU = regex(r"^gpu/\d+$")  # whose operators are of the CPU by their category
 _ROWS = "TensorFlow's timelines draw operators that run at once in rows, which are no threads."
 _STARTED_ONLY = "operators of a GPU, as the CPU started them: what the GPU ran was not recorded"
 _KERNELS_OF_AUTOGRAD = "CUDA functions"  # a thread for each GPU; its operators are "CPU functions"
@@ -222,13 +223,15 @@ def claim_executors(columns: Columns, names: Names, table: Table) -> None:
     in_rows: list[int] = []
     for number, (where, lane, pid, tid) in enumerate(list(columns.tracks)):
         process = names.processes.get(pid) or (pid if isinstance(pid, str) else "")
+        if where is Where.THREAD and _MXNETS_GPU.match(process):
+            for_gpus.append(number)
         if where is Where.THREAD and lane is LaneKind.OTHER and _EXECUTOR_PROCESS.match(process):
             target[number] = columns.tracks[Where.THREAD, LaneKind.CPU_THREAD, pid, tid]
             for_gpus += [number] if _EXECUTOR_OF_GPU.match(process) else []
             in_rows += [number] if process.startswith("/job:") else []
     moved = np.flatnonzero(target[table.track] != table.track)
     columns.quality.note(IN_ROWS, Effect.NOTED, _ROWS, count=int(np.isin(table.track[moved], in_rows).sum()))
-    started = int(np.isin(table.track[moved], for_gpus).sum())
+    started = int(np.isin(table.track, for_gpus).sum())
     if started and not any(where is Where.STREAM for where, *_ in columns.tracks):
         columns.quality.note(GPU_OPERATORS, Effect.NOTED, _STARTED_ONLY, count=started)
     table.kind[moved] = EventKind.CPU_OP

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from parsers.model import Attribute, EventKind
+from rules import diagnose
 from rules.analysis.analysis import Analysis
+from rules.verdict.verdict import verdict
 from tests.parsers.chrome.traces import Event, opened, text_of
 
 
@@ -100,3 +102,25 @@ def test_operators_that_mindspore_numbers_are_work_where_no_process_has_a_name(
     ]
     trace = opened(tmp_path, text_of(events))
     assert [trace.name(each) for each in trace.gpu_operations.tolist()] == ([name] if is_work else [])
+
+
+@pytest.mark.parametrize(("process", "gpu"), [("gpu/0", True), ("cpu/0", False)])
+def test_operators_of_mxnet_on_a_gpu_show_that_one_worked(tmp_path: Path, process: str, gpu: bool) -> None:
+    events: list[Event] = [
+        {"ph": "M", "pid": 16, "name": "process_name", "args": {"name": process}},
+        *(
+            {
+                "ph": "X",
+                "cat": "operator",
+                "pid": 16,
+                "tid": 3,
+                "name": "Convolution",
+                "ts": 10 * each,
+                "dur": 9,
+            }
+            for each in range(30)
+        ),
+    ]
+    trace = opened(tmp_path, text_of(events))
+    assert trace.quality.operators_of_an_unrecorded_gpu == (30 if gpu else 0)
+    assert verdict(Analysis(trace), diagnose(trace)).startswith("A GPU worked, and only the CPU") is gpu
