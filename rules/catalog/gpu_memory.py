@@ -19,8 +19,13 @@ from rules.memory.relief import ranks_of, reliefs
 from rules.memory.summary import MemorySummary, memory_of
 from rules.terms import MAJORITY, NOBODY, Culprit, CulpritKind, SourceLine, Unit, threshold
 from rules.wording.memory import given_back_sentence
-from rules.wording.words import Headline, Words
+from rules.wording.words import Headline, Words, listed
 
+USED = 0.02  # of what the full GPU holds: a process that only asks for a GPU leaves less there
+_EVENLY = (
+    "Give each GPU equally much: DataParallel hands out equally many items, however large they are. "
+    "DistributedDataParallel with batches that are made by size fills all GPUs alike."
+)
 _GROWTH_CODE = """losses.append(loss.item())    # or loss.detach(): the number, not the graph that led to it
 del outputs                   # before the next step asks for memory"""
 
@@ -265,7 +270,7 @@ class OutOfMemory(Rule):
     id = "out-of-memory"
     category = Category.OUT_OF_MEMORY
     needs = frozenset({Need.ALLOCATIONS})
-    explanation = """
+    explanation = f"""
 What it found
     The allocator could not get the memory the program requested.
 
@@ -276,7 +281,8 @@ How it decides
     From the snapshot: what was requested, what was held at that moment and by what kind of tensors, what the
     allocator had reserved without using it, and what the device had left. If the unused part would have been enough,
     memory is fragmented; if the device had at least twice what was requested, the process hit its own limit
-    (set_per_process_memory_fraction); otherwise the device is full.
+    (set_per_process_memory_fraction); otherwise the device is full. If the process uses other GPUs as well, each for
+    at least {percent(USED)} of what this one holds, and none held half as much, the work is split unevenly.
 
 What to try
     Reduce what holds most: checkpointing or smaller micro-batches for activations, an 8-bit or sharded optimizer for
@@ -305,12 +311,15 @@ When it is wrong
         kinds = account.by_kind(failure.time)
         stack = account.memory.stack(failure.stack)
         own = account.by_site(account.made_below(failure.stack)) if stack else ()
+        uneven = _hold_less(analysis, account, last)
         return self.finding(
             analysis,
             severity=Severity.HIGH,
             headline=Headline("Out of memory", f"{size(failure.requested)} requested, {_why(last)}"),
-            account=_account(last, kinds, count) + given_back_sentence(given_back),
-            remedy=Remedy(_remedies(analysis, account, last), _SHORTAGE_CODE),
+            account=_account(last, kinds, count) + uneven + given_back_sentence(given_back),
+            remedy=Remedy(
+                (*((_EVENLY,) if uneven else ()), *_remedies(analysis, account, last)), _SHORTAGE_CODE
+            ),
             culprit=(
                 Culprit(
                     CulpritKind.FRAME,
@@ -331,6 +340,23 @@ When it is wrong
                 ),
             ),
         )
+
+
+def _hold_less(analysis: Analysis, full: DeviceMemory, last: Shortage) -> str:
+    """ " GPU 0 held at most 8.46 GB." of others that the process uses, where none holds half as much; else empty."""
+    devices = analysis.trace.devices
+    told, most = [], 0
+    for each in memory_of(analysis):
+        other = each.account
+        if other is None or other.device == full.device:
+            continue
+        if devices[other.device].rank != devices[full.device].rank or not len(other.held):
+            continue
+        held = int(other.held[other.time <= last.failure.time].max(initial=0))
+        if held >= USED * last.allocated:
+            told.append(f"GPU {devices[other.device].id} held at most {size(held)}")
+            most = max(most, held)
+    return f" {listed(told)}: the work is split unevenly." if told and 2 * most <= last.allocated else ""
 
 
 def _why(last: Shortage) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from parsers import open_trace
 from rules import diagnose
 from rules.analysis.analysis import Analysis
 from rules.memory.relief import reliefs
@@ -107,3 +109,20 @@ def test_what_leads_up_to_a_failure_never_begins_before_the_recording(
     snapshot.event("alloc", 512 * MB, MB, 4_980, OWN)
     (found,) = diagnose(written(tmp_path, snapshot)).findings
     assert found.evidence[0].start == start
+
+
+@pytest.mark.parametrize(
+    ("held", "uneven"), [(1 * MB, False), (3 * MB, True), (49 * MB, True), (51 * MB, False)], ids=str
+)
+def test_other_gpus_that_hold_less_show_that_the_work_is_split_unevenly(
+    tmp_path: Path, held: int, uneven: bool
+) -> None:
+    snapshot, other = snapshot_that_fails(41 * MB, 10 * MB, 5 * MB), Snapshot()
+    other.event("alloc", 0, held, 15, FORWARD + OWN)
+    content = snapshot.content()
+    content["device_traces"].append(other.events)
+    path = tmp_path / "snapshot.json"
+    path.write_text(json.dumps(content))
+    (found,) = [each for each in diagnose(open_trace([path])).findings if each.rule == "out-of-memory"]
+    assert ("GPU 1 held at most" in found.explanation) is uneven
+    assert found.advice[0].startswith("Give each GPU equally much") is uneven
