@@ -195,12 +195,14 @@ def _set_waits_aside(columns: Columns, strings: list[str], table: Table, mine: I
 def _join_tasks(strings: list[str], table: Table, mine: I64, rows: I64) -> I64:
     """Which of the rows of ``mine`` become collectives: their tasks follow one another, those that signal included."""
     rows = rows[_named(strings, _NPU_TASK)[table.name[mine[rows]]]]
+    if not len(rows):
+        return rows
     rows = rows[np.argsort(table.start[mine[rows]], kind="stable")]
     start = table.start[mine[rows]]
     done = np.maximum.accumulate(start + table.duration[mine[rows]])
     edges = np.flatnonzero(np.append(True, start[1:] > done[:-1] + FOLLOWS_NS))
     moves = _named(strings, _NPU_MOVES)[table.name[mine[rows]]]
-    edges = edges[np.logical_or.reduceat(moves, edges)] if len(rows) else edges
+    edges = edges[np.logical_or.reduceat(moves, edges)]
     ends = np.append(np.flatnonzero(start[1:] > done[:-1] + FOLLOWS_NS), len(rows) - 1)
     first = mine[rows[edges]]
     table.duration[first] = done[ends[np.searchsorted(ends, edges)]] - table.start[first]

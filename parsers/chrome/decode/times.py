@@ -61,8 +61,10 @@ def whole_nanoseconds(texts: Sequence[Raw]) -> I64 | None:
     whole = [bytes(text).strip(b'" ') for text in texts]
     if not whole or not all(text.isdigit() and len(text) <= _DIGITS_OF_NS for text in whole):
         return None
-    value = np.array([int(text) for text in whole], np.int64)
-    return value if value.min() > FARTHEST_NS // 1000 and value.max() <= FARTHEST_NS else None
+    value = [int(text) for text in whole]
+    return (
+        np.array(value, np.int64) if min(value) > FARTHEST_NS // 1000 and max(value) <= FARTHEST_NS else None
+    )
 
 
 def _of_one_form(lines: bytes, count: int) -> I64 | None:

@@ -200,6 +200,13 @@ def test_steps_that_overlap_other_ranges_are_found(tmp_path: Path) -> None:
     assert len(trace.events.of_kind(EventKind.STEP)) == 2
 
 
+def test_times_beyond_any_number_are_no_times(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path, [*WORK, complete("far", 9_999_999_999_999_999_999, 3)])
+    assert len(trace.events) == 40
+    only = trace_of(tmp_path, [*WORK, complete("far", 9_999_999_999_999_999_999, 3, "user_annotation")])
+    assert note(only, "no-time") == (1, Effect.QUARANTINED)
+
+
 @pytest.mark.parametrize(("first", "in_ns"), [(4_600_000_000_000_000, False), (4_620_000_000_000_000, True)])
 def test_times_too_far_away_to_be_us_are_ns(tmp_path: Path, first: int, in_ns: bool) -> None:
     """2**62 ns are 4,611,686,018,427,388 us: more than a century after 1970."""

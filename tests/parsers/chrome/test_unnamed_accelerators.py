@@ -52,8 +52,11 @@ def test_tasks_of_a_collective_that_is_not_there_whole_are_communication(
     assert budget.compute_ns == durations[0]
 
 
-def test_channels_on_which_nothing_moves_hold_no_collective(tmp_path: Path) -> None:
-    trace = opened(tmp_path, text_of(tasks_of_ascend(0.0, 11, moves="Notify_Record")))
+@pytest.mark.parametrize("task", ["Notify_Record", "Other"])
+@pytest.mark.parametrize("waits", [True, False])
+def test_channels_on_which_nothing_moves_hold_no_collective(tmp_path: Path, task: str, waits: bool) -> None:
+    events = [each for each in tasks_of_ascend(0.0, 11, moves=task) if waits or each["name"] != "NOTIFY_WAIT"]
+    trace = opened(tmp_path, text_of(events))
     assert [trace.name(each) for each in trace.gpu_operations.tolist()] == ["MatMulV2"]
 
 
