@@ -108,10 +108,14 @@ def dense_tables(time: CpuTime) -> DenseTables | None:
     return DenseTables(sum(table[0] for table in tables), sum(tables.values()), spans)
 
 
+MIN_UPDATE = 0.5  # times what filling a table takes
+
+
 def filled_tables(time: CpuTime) -> Intervals:
     """When gradients of tables are filled with zeros, if that takes most of the time that they are made in.
 
-    With what the optimizer does to as much: its operators that take no less than filling one.
+    With what the optimizer does to as much: its operators that take half as long as filling one, or longer. What is
+    filled is new memory, which costs more to write than what was there before.
     """
     trace, table = time.trace, time.trace.events
     events = time.activity.of_kind(EventKind.CPU_OP)
@@ -123,7 +127,7 @@ def filled_tables(time: CpuTime) -> Intervals:
     regions = time.activity.of_kind(EventKind.REGION)
     stepping = union(*table.spans(regions[named(trace, regions, _STEPS.match)]))
     updates = events[named(trace, events, _ON_ALL.match) & contains(stepping, table.start[events])]
-    updates = updates[table.duration[updates] >= np.median(filled[1] - filled[0])]
+    updates = updates[table.duration[updates] >= MIN_UPDATE * np.median(filled[1] - filled[0])]
     updated = clip(union(*table.spans(updates)), *time.window)
     return union(np.concatenate((filled[0], updated[0])), np.concatenate((filled[1], updated[1])))
 
@@ -255,7 +259,7 @@ How it decides
     matrix product, as the output layer of a language model may be, gets a dense gradient from that anyway. Below
     {percent(MIN_SHARE)} of the step nothing is reported, nor if fewer than {MIN_STEPS} steps were found. Without
     shapes, the time in which these gradients are filled with zeros counts, if most of the operator's time goes into
-    that, and operators of the optimizer that take no less.
+    that, and operators of the optimizer that take half of it, or more.
 
 What to try
     nn.Embedding(..., sparse=True), with SGD, Adagrad or SparseAdam.
