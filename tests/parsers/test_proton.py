@@ -11,6 +11,7 @@ import pytest
 
 from parsers import open_trace
 from parsers.model import EventKind, LaneKind, Trace, TraceError
+from parsers.model.names.kernels import base_name, kernel_name
 from parsers.model.names.mangled import spelled_out, without_parameters
 from rules import Finding, diagnose
 from rules.analysis.analysis import Analysis
@@ -259,6 +260,20 @@ def test_mangled_names_are_shown_by_their_identifiers() -> None:
     assert spelled_out("_ZN2at6native4fillILi4ENS0_11FillFunctorIfEEEEvT_") == "at::native::fill<FillFunctor>"
     for name in ("add_kernel", "_Z", "_ZN", "_ZN9999x", "_ZN0x", "_Z12ab", "_ZN4294967296a", "void f(int)"):
         assert spelled_out(name) == name == without_parameters(name)
+
+
+def test_the_type_of_a_parameter_is_no_part_of_a_function_s_name() -> None:
+    for name, own, plain in (
+        ("_Z10matrix_mul10FixedArray5Slice", "matrix_mul", "_Z10matrix_mul"),
+        (
+            "_Z27ncclSumTreeLLKernel_sum_i328ncclColl",
+            "ncclSumTreeLLKernel_sum_i32",
+            "_Z27ncclSumTreeLLKernel_sum_i32",
+        ),
+    ):
+        assert base_name(spelled_out(name)) == kernel_name(name) == own
+        assert without_parameters(name) == plain
+    assert base_name(spelled_out("_ZN3sim4stepE5State")) == "step"
 
 
 def test_parameters_of_mangled_names_go_unless_a_template_says_what_it_computes_by_them() -> None:

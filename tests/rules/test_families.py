@@ -53,6 +53,8 @@ NAMES = [
         "tf32",
     ),
     ("volta_sgemm_64x64_nt", Family.GEMM, False, "fp32"),
+    ("_Z29ncclAllReduceRingKernel_sum_f8ncclColl", Family.COLLECTIVE, None, None),
+    ("_Z9exchange18ncclDataOfExchange", Family.OTHER, None, None),
     ("ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_64x3_nn", Family.GEMM, True, "fp16"),
     (
         "void cublasLt::splitKreduce_kernel<32, 16, int, float, __nv_bfloat16>(args)",

@@ -9,7 +9,7 @@ from parsers.model.late import regex
 
 UNFINISHED = " (unfinished)"  # after the name of a collective that a flight recorder did not see ending
 _LIBRARY = regex(
-    r"nccl(dev)?kernel|ncclsymk|^nccl|rccl|nvshmem|deep_?ep|(^|::)ep::|inter_?node(_ll)?::|intra_?node::|::dispatch<|"
+    r"nccl(dev)?kernel|ncclsymk|^(_Z\d+)?nccl|rccl|nvshmem|deep_?ep|(^|::)ep::|inter_?node(_ll)?::|intra_?node::|::dispatch<|"
     r"cached_notify|notify_dispatch|cross_device_reduce|(one|two)_?shot_?\w*(all_?)?reduce|multimem_\w*(reduce|gather)|"
     r"hcom_|symm_mem|trtllm_allreduce|all_?reduce_fusion|oneccl|quick_?(all_?)?reduce|userbuffers|mscclpp|"
     r"(^|[:_ ])all_?(reduce|gather|to_?all)_?(kernel|v_?kernel|one|two)|moe_?all_?to_?all|"

@@ -68,7 +68,7 @@ def _unescaped(found: re.Match[str]) -> str:
     return chr(code) if code <= _LAST_CHARACTER and chr(code).isprintable() else found[0]
 
 
-_NESTED = regex(r"_ZN?(?=\d)")
+_BEGINS = regex(r"_Z(N?)(?=\d)")
 _IDENTIFIER = regex(r"[A-Za-z_]\w*")
 # literals, repetitions, parameters
 _NO_IDENTIFIER = regex(r"L[a-z]n?\d+E|[ST][0-9A-Z]*_|_GLOBAL__N_\w*?(?=\d)")
@@ -80,11 +80,11 @@ def spelled_out(name: str) -> str:
 
     What stands in brackets are all further identifiers in their order, without their structure.
     """
-    begins = _NESTED.match(name)
+    begins = _BEGINS.match(name)
     if begins is None:
         return name
     text = name[:_MAX_LENGTH]
-    own, at = _own(text, begins.end())
+    own, at = _own(text, begins.end(), nested=bool(begins[1]))
     further: list[str] = []
     while at < len(text):
         if (passed := _NO_IDENTIFIER.match(text, at)) is not None:
@@ -102,17 +102,20 @@ def spelled_out(name: str) -> str:
 
 def without_parameters(name: str) -> str:
     """ "_Z4initP5State" without "P5State"; a template as it is, since its parameters say what it computes."""
-    begins = _NESTED.match(name)
+    begins = _BEGINS.match(name)
     if begins is None:
         return name
-    own, end = _own(name, begins.end())
+    own, end = _own(name, begins.end(), nested=bool(begins[1]))
     return name[:end] if own and not name.startswith("I", end) else name
 
 
-def _own(text: str, at: int) -> tuple[list[str], int]:
-    """The identifiers that qualify a function and its own, and the place behind them."""
+def _own(text: str, at: int, nested: bool = True) -> tuple[list[str], int]:
+    """The identifiers that qualify a function and its own, and the place behind them; what is not nested has one.
+
+    In "_Z6update5State" the second is the type of a parameter.
+    """
     own: list[str] = []
-    while (found := _identifier(text, at)) is not None:
+    while (nested or not own) and (found := _identifier(text, at)) is not None:
         own.append(found)
         at += len(str(len(found))) + len(found)
     return own, at
