@@ -15,11 +15,15 @@ _BOX = regex(r"^\+(?:-{3,}\+){2,} *$")  # nsys stats --format table
 _RULES_OF_BOX = 3  # above and below its header, and below its rows
 _TIME = regex(r"(-?\d{1,12}(?:\.\d{1,12})?(?:e[+-]\d\d)?)(ns|us|ms|s)")
 _US = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
-_NUMBER = regex(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+# in groups of three digits, or of four, as is the custom in China and Taiwan
+_NUMBER = regex(r"(?:\d{1,3}(?:,\d{3})+|\d{1,4}(?:,\d{4})+)(?:\.\d+)?")
 _NUMBER_WITH_COMMA = regex(r"-?(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d+)?")
 # numbers that can only be read one way: with decimals that are no group of three digits, or with several groups
 _ONLY_WITH_COMMA = regex(r"-?(?:(?:\d{1,3}(?:\.\d{3})+|0),\d+|\d+,(?:\d\d?|\d{4,})|\d{1,3}(?:\.\d{3}){2,})")
-_ONLY_WITH_POINT = regex(r"-?(?:(?:\d{1,3}(?:,\d{3})+|0)\.\d+|\d+\.(?:\d\d?|\d{4,})|\d{1,3}(?:,\d{3}){2,})")
+_ONLY_WITH_POINT = regex(
+    r"-?(?:(?:\d{1,3}(?:,\d{3})+|\d{1,4}(?:,\d{4})+|0)\.\d+|\d+\.(?:\d\d?|\d{4,})|"
+    r"\d{1,3}(?:,\d{3}){2,}|\d{1,4}(?:,\d{4}){2,})"
+)
 
 
 def has_rule(text: str) -> bool:

@@ -165,7 +165,7 @@ class ResultTables(Accompanying):
     )
     suffixes = (".csv", ".txt", ".log")
     priority = 58
-    version = 15
+    version = 16
 
     def recognises(self, source: Source) -> bool:
         return kind_of(source.head) is not None or _prints_several(source.head) or _is_for_people(source)
