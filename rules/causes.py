@@ -98,14 +98,16 @@ def leading(analysis: Analysis, findings: Sequence[Finding]) -> Finding | None:
     """The finding that the first sentence is about; None where nothing stands out.
 
     Idle time that nobody can explain comes before problems that are smaller, and that the GPU computes nearly all the
-    time before problems that are small beside it. Slow memory comes before what its kernels cost because of it.
+    time before problems that are small beside it. Slow memory comes before what its kernels cost because of it. A
+    program that sleeps for longer than that idle time until its next round is told of instead.
     """
     problem = limiting_problem(analysis, findings)
     slowed = next((each for each in findings if each.category is Category.SLOW_MEMORY), None)
     if slowed is not None and problem is not None and weight(slowed) >= problem.cost:
         return slowed
     unexplained = next((each for each in findings if each.category is Category.UNEXPLAINED_IDLE), None)
-    least = max(NOTEWORTHY_IDLE, CLEARLY_LARGER * problem.cost if problem else 0.0)
+    asleep = max((weight(each) for each in findings if each.category is Category.PACED), default=0.0)
+    least = max(NOTEWORTHY_IDLE, CLEARLY_LARGER * problem.cost if problem else 0.0, asleep)
     if (
         unexplained is not None
         and weight(unexplained) >= least

@@ -28,6 +28,8 @@ _KERNELS = frozenset(
 _OF_THE_CPU = frozenset(
     {Category.INPUT_BOUND, Category.HOST_BOUND, Category.LAUNCH_BOUND, Category.ALLOCATOR}
 )
+# whose time counts, and not what they could give back: nobody knows that, or it is nothing
+_BY_TIME = frozenset({Category.UNEXPLAINED_IDLE, Category.SLOW_MEMORY, Category.PACED})
 _LOUDNESS = {Severity.HIGH: 0, Severity.MEDIUM: 1, Severity.LOW: 2, Severity.INFO: 3}
 
 
@@ -84,7 +86,8 @@ def limit_of(findings: Sequence[Finding]) -> Finding | None:
 def weight(finding: Finding) -> float:
     """The share of the window that it could give back; of idle time without a known cause, the share that it is.
 
-    So, too, of time in which memory is slow: all that is said of these kernels is then said of a slowed GPU.
+    So, too, of time in which memory is slow: all that is said of these kernels is then said of a slowed GPU. And of
+    the sleep of a program that keeps a pace: the more of it, the less all else matters.
 
     One wait that is like no other may not come again: only the others count.
 
@@ -97,7 +100,7 @@ def weight(finding: Finding) -> float:
         return finding.share * OF_SLOW_OPERATORS
     if finding.once:
         return finding.share * (1.0 - finding.once)
-    if finding.category not in (Category.UNEXPLAINED_IDLE, Category.SLOW_MEMORY) or not finding.window_ns:
+    if finding.category not in _BY_TIME or not finding.window_ns:
         return finding.share
     return min(sum(end - start for start, end in finding.intervals) / finding.window_ns, 1.0)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from parsers.model.names.sleeping import WaitFor
 from rules.analysis.analysis import Analysis
+from rules.analysis.arithmetic.intervals import pairs
 from rules.analysis.idle.causes import Cause
 from rules.findings.base import Category, Finding, Need, Remedy, Rule, Severity, remedy, rule, severity_of
 from rules.losses.asleep import CAN_BE_PACED, Pace, Slept, name_sleep, slept, told_pace
@@ -102,6 +103,7 @@ When it is wrong
             culprit=waiting.culprit,
             device=waiting.device,
             evidence=waiting.evidence(),
+            intervals=pairs(waiting.intervals),
             unknown=("Whether this pace is wanted.",),
         )
 

@@ -81,6 +81,20 @@ def test_a_camera_s_pace_is_no_loss_and_nothing_is_promised() -> None:
     assert not any("CPU work" in each.explanation for each in diagnosis.findings)
 
 
+@pytest.mark.parametrize(("late_us", "paced"), [(14_000.0, True), (25_000.0, False)])
+def test_a_pace_is_told_first_unless_queued_work_waits_for_longer(late_us: float, paced: bool) -> None:
+    trace = rounds()
+    for number in range(11):
+        at = PERIOD * (number + 1) - 100
+        trace.operation(at, at + 20, "late", at - late_us)
+    analysis = Analysis(trace.build())
+    diagnosis = diagnose(analysis.trace)
+    rules = [each.rule for each in diagnosis.findings]
+    assert {"sleeping-thread", "idle-unexplained"} <= set(rules)
+    assert (rules[0] == "sleeping-thread") is paced
+    assert verdict(analysis, diagnosis).startswith("The program sleeps" if paced else "Queued work waits")
+
+
 def test_work_of_the_same_length_is_still_work() -> None:
     analysis = Analysis(rounds(gap="").build())
     assert next(each.rule for each in diagnose(analysis.trace).findings) == "waiting-for-python"
