@@ -82,7 +82,8 @@ How it decides
     and do not fill the time, or with less than 5 short ones or 200 us. The same goes for fewer than 20 kernels that
     run less than 3 times each, where the GPU works for less than 1 % of the time. If one wait of at least 100 ms takes
     nine tenths of it, that is told. Only copies: not one kernel, and
-    the copies take less than half of the time.
+    the copies take less than half of the time. Only communication: all kernels are collectives, they leave 10 % of
+    the time or more free, and are in no steps.
     A long wait: nothing repeats, the CPU waits in calls for at least a fifth of the time, or anything else takes 95 %
     of it, and hardly any work comes before it. Nothing to do at first: nothing repeats, and more time passes before
     the GPU's first work than after it, and at least 10 ms. Made or read by the CPU: nothing repeats, only pages of
@@ -221,6 +222,19 @@ def _only_copies(analysis: Analysis, subject: Subject) -> tuple[Headline, Words,
         f"In {duration(analysis.window_ns)} the GPU {filled}, and no kernel was recorded: this is a "
         "program that starts, one that ended before its work began, or one whose launches were not recorded.",
         ("Record longer, or begin after start-up.", *later_steps(trace)),
+    )
+
+
+def _only_collectives(analysis: Analysis, subject: Subject) -> tuple[Headline, Words, tuple[Words, ...]]:
+    sent = f"{subject.operations:,} collective{'s' if subject.operations != 1 else ''}"
+    return (
+        Headline("Only communication was recorded", sent),
+        f"The recording holds {sent} and no kernel that computes: this is a test of the links, a start-up, or a part "
+        f"of a run. What lies between them in these {duration(analysis.window_ns)} says nothing about a program.",
+        (
+            "Record steps that compute as well, to see what communication costs them.",
+            "If the links are what you test, repeat each collective many times, and look at the last ones.",
+        ),
     )
 
 
@@ -395,6 +409,7 @@ _SAID = {
     SubjectKind.LOST_GPUS: _lost_gpus,
     SubjectKind.TOO_LITTLE: _too_little,
     SubjectKind.ONLY_COPIES: _only_copies,
+    SubjectKind.ONLY_COLLECTIVES: _only_collectives,
     SubjectKind.ONE_BY_ONE: _one_by_one,
     SubjectKind.GRAPH_CAPTURE: _capture,
     SubjectKind.FIRST_USE: _first_use,

@@ -47,6 +47,19 @@ def test_copies_beside_a_kernel_or_a_launch_are_not_alone() -> None:
 
 
 @pytest.mark.parametrize(
+    ("each_us", "beside", "told"), [(88.0, False, True), (91.0, False, False), (88.0, True, False)]
+)
+def test_collectives_that_send_nothing_of_a_program_are_a_test_of_links(
+    each_us: float, beside: bool, told: bool
+) -> None:
+    trace = TinyTrace(rank=0)
+    for number in range(24):
+        trace.collective(100.0 * number, 100.0 * number + each_us, 100.0 * number - 1)
+    trace.operation(2_400, 2_500, "gemm" if beside else "ncclDevKernel_Broadcast", 2_399)
+    assert (said(trace) == "Only communication was recorded: 25 collectives") is told
+
+
+@pytest.mark.parametrize(
     ("kernels", "each_us", "names", "judged"),
     [
         (6, 5.0, 6, False),

@@ -24,6 +24,7 @@ from rules.analysis.arithmetic.intervals import (
     union,
 )
 from rules.analysis.gpu.launch_sizes import nearly_empty
+from rules.analysis.names.families import Family
 from rules.analysis.recording.captures import captures_in_steps, captures_of
 from rules.analysis.recording.completeness import (
     completeness_of,
@@ -67,6 +68,7 @@ class SubjectKind(Enum):
     SAMPLE = auto()
     WAITS_INCLUDED = auto()
     ONLY_COPIES = auto()
+    ONLY_COLLECTIVES = auto()
     ONE_BY_ONE = auto()
 
 
@@ -105,7 +107,7 @@ def subject_of(analysis: Analysis) -> Subject | None:
     if found is None:
         found = _only_copies(analysis) or _too_little(analysis, MIN_OPERATIONS)
     if found is None and analysis.steps_in_window < 2:
-        found = _first_use(analysis) or _first_pass(analysis)
+        found = _only_collectives(analysis) or _first_use(analysis) or _first_pass(analysis)
     if found is None and not repeats(trace, operations):
         found = _too_little(analysis, MIN_FIRST_OPERATIONS)
     return found
@@ -161,6 +163,16 @@ def _only_copies(analysis: Analysis) -> Subject | None:
     if _busy_ns(analysis) >= MAJORITY * analysis.window_ns:
         return None
     return Subject(SubjectKind.ONLY_COPIES, 1.0, len(operations), 0, (none, none), none)
+
+
+def _only_collectives(analysis: Analysis) -> Subject | None:
+    """Collectives without any work to send something of, and gaps between them: a test of links, or a start."""
+    trace, none = analysis.trace, np.empty(0, np.int64)
+    kernels = trace.events.of_kind(EventKind.KERNEL, EventKind.GRAPH)
+    computes = analysis.family_of_string[trace.events.name[kernels]] != Family.COLLECTIVE
+    if not len(kernels) or computes.any() or _busy_ns(analysis) >= NEARLY_ALL * analysis.window_ns:
+        return None
+    return Subject(SubjectKind.ONLY_COLLECTIVES, 1.0, len(kernels), 0, (none, none), none)
 
 
 def _hardly_works(analysis: Analysis) -> bool:
