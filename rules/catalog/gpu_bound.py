@@ -19,7 +19,7 @@ from rules.analysis.gpu.unified_memory import waiting_for_pages
 from rules.analysis.idle.causes import Budget, Cause
 from rules.analysis.names.families import Family
 from rules.findings.base import Category, Finding, Rule, remedy, rule
-from rules.kernels.gpu_peaks import DOUBLE, FEWER_UNITS, has_few_units
+from rules.kernels.gpu_peaks import DOUBLE, FEWER_UNITS, has_few_units, has_tensor_cores
 from rules.losses.lost_time import between_nodes, event_evidence
 from rules.terms import MAJORITY, NOBODY, Culprit, CulpritKind, Unit, threshold
 from rules.wording.words import Headline, Words, for_native, for_python, listed, ours, share, shortened
@@ -35,6 +35,7 @@ MIN_COMPUTE = threshold(
 )
 # of the window in kernels alone: below it queued work waits for something, not for the GPU
 MAX_NAMED, NOTEWORTHY_KERNEL = 3, 0.05
+NOTEWORTHY_OTHER = 0.1  # of the time: a kernel of no known family is named beside the families
 _PRODUCTS = (Family.GEMM, Family.CONVOLUTION, Family.ATTENTION)
 _MOVING = (
     Family.ELEMENTWISE,
@@ -122,7 +123,7 @@ When it is wrong
             ),
             remedy=remedy(
                 *((_SINGLE,) if in_double else ()),
-                *_faster(analysis, kernels, families[0][0] if families else Family.OTHER),
+                *_faster(analysis, lowest.device, kernels, families[0][0] if families else Family.OTHER),
                 ours("Profile its longest kernel with $NsightCompute."),
                 code=_CODE,
             ),
@@ -133,18 +134,25 @@ When it is wrong
         )
 
 
-def _faster(analysis: Analysis, kernels: I64, family: Family) -> tuple[Words, ...]:
+def _faster(analysis: Analysis, device: int, kernels: I64, family: Family) -> tuple[Words, ...]:
     """What makes kernels of a family faster whatever they compute; nothing for those that nobody knows by name."""
     if family in _PRODUCTS:
-        return _faster_products(analysis, of_family(analysis, kernels, *_PRODUCTS))
+        return _faster_products(analysis, device, of_family(analysis, kernels, *_PRODUCTS))
     return (
         ("Make the largest family faster: smaller data types, fused kernels.",) if family in _MOVING else ()
     )
 
 
-def _faster_products(analysis: Analysis, products: I64) -> tuple[Words, ...]:
+def _faster_products(analysis: Analysis, device: int, products: I64) -> tuple[Words, ...]:
     """By the types with which they compute for most of their time, as far as their names tell."""
     took = durations(analysis.trace, products)
+    if not is_amd(analysis.trace) and not has_tensor_cores(analysis.trace.devices[device]):
+        return (
+            ours(
+                "Compute less in the products: this GPU has no $tensor cores, so that lower precision gains little or "
+                "nothing, where a GPU that has them would be several times faster."
+            ),
+        )
 
     def are_mostly(*types: str) -> bool:
         return bool(took[of_type(analysis, products, *types)].sum() > MAJORITY * took.sum())
@@ -171,17 +179,29 @@ def _faster_products(analysis: Analysis, products: I64) -> tuple[Words, ...]:
 
 
 def _names(analysis: Analysis, kernels: I64, families: list[tuple[Family, float]]) -> list[str]:
-    """The families with their shares; kernels, where most of the time is spent in such of no known family."""
-    if not families or families[0][0] is not Family.OTHER or families[0][1] < MAJORITY:
-        return [f"{family.label} {percent(part)}" for family, part in families]
+    """The families with their shares, and the largest kernels of none, or only these where most time is theirs."""
+    others = next((part for family, part in families if family is Family.OTHER), 0.0)
+    if families and families[0][0] is Family.OTHER and others >= MAJORITY:
+        return [f"{shortened(name)} {percent(part)}" for name, part in _largest(analysis, kernels, kernels)]
+    unknown = of_family(analysis, kernels, Family.OTHER)
+    named = [each for each in _largest(analysis, kernels, unknown) if each[1] >= NOTEWORTHY_OTHER]
+    left = others - sum(part for _, part in named)
+    told = [(family.label, part) for family, part in families if family is not Family.OTHER]
+    told += [(shortened(name), part) for name, part in named]
+    if left >= NOTEWORTHY_KERNEL or (others and not named):
+        told.append((Family.OTHER.label, left))
+    return [f"{name} {percent(part)}" for name, part in sorted(told, key=lambda each: -each[1])]
+
+
+def _largest(analysis: Analysis, kernels: I64, among: I64) -> list[tuple[str, float]]:
+    """The noteworthy ones among some kernels, or else the largest, with their shares of the time of all of them."""
     trace = analysis.trace
-    time = time_by_name(trace, kernels)
-    whole: defaultdict[str, float] = defaultdict(float)
+    whole, time = time_by_name(trace, kernels).sum(), time_by_name(trace, among)
+    shares: defaultdict[str, float] = defaultdict(float)
     for name in np.flatnonzero(time).tolist():
-        whole[_INSTANCE.sub("", kernel_name(trace.strings[name]))] += float(time[name] / time.sum())
-    largest = sorted(whole.items(), key=lambda each: -each[1])[:MAX_NAMED]
-    told = [each for each in largest if each[1] >= NOTEWORTHY_KERNEL]
-    return [f"{shortened(name)} {percent(part)}" for name, part in told or largest[:1]]
+        shares[_INSTANCE.sub("", kernel_name(trace.strings[name]))] += float(time[name] / whole)
+    largest = sorted(shares.items(), key=lambda each: -each[1])[:MAX_NAMED]
+    return [each for each in largest if each[1] >= NOTEWORTHY_KERNEL] or largest[:1]
 
 
 def _longest(trace: Trace, kernels: I64) -> int:
