@@ -7,13 +7,7 @@ from parsers.model.units import percent
 from rules.findings.base import Category, Remedy, Severity, rule
 from rules.kernels.checks.compute import Pipe, instruction_pipes, pipes
 from rules.kernels.checks.explanations import stall_reasons
-from rules.kernels.checks.occupancy import (
-    LOW_OCCUPANCY_PERCENT,
-    THEORETICAL,
-    Advice,
-    advice_to_raise,
-    occupancy_verdict,
-)
+from rules.kernels.checks.occupancy import Advice, advice_to_raise, has_room_for_few, occupancy_verdict
 from rules.kernels.checks.speed_of_light import (
     COMPUTE,
     HIGH_PERCENT,
@@ -162,8 +156,7 @@ def _against_waits(kernel: KernelProfile, usual: tuple[str, ...]) -> tuple[str, 
         return (stall_reasons()[verdict.stall].fix, *usual[1:])
     if not stalls(kernel):
         usual = usual[:1]  # the explanation says that they were not recorded
-    possible = kernel.number(THEORETICAL)
-    if verdict.advice is Advice.UNKNOWN and possible is not None and possible < LOW_OCCUPANCY_PERCENT:
+    if verdict.advice is Advice.UNKNOWN and has_room_for_few(kernel):
         return (*map(advice_to_raise, verdict.limiters), *usual)
     return usual
 

@@ -19,6 +19,7 @@ from parsers.model.units import duration, three_digits
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import pairs, union
 from rules.analysis.gpu.gpu_vendor import is_amd
+from rules.analysis.names.families import Family, classify
 from rules.findings.base import Category, Finding, Need, NeedsMore, Rule, Severity, rules, severity_of
 from rules.kernels.checks.every import evaluate
 from rules.kernels.checks.speed_of_light import HIGH_PERCENT, LOW_PERCENT, KernelRuleResult, speed_of_light
@@ -61,16 +62,21 @@ def work_of(name: str) -> tuple[str, ...]:
 def faster_version(trace: Trace, kernel: KernelProfile) -> tuple[KernelGroup, float] | None:
     """The fastest launches that do the same by their name, and how many times faster one is; None without any.
 
-    Only of kernels with other names: the same kernel with another grid may have had less to do.
+    Only of kernels with other names: the same kernel with another grid may have had less to do. A library's matrix
+    product stands for the same work as one that somebody wrote.
     """
     mine, took = work_of(kernel.name), kernel.duration_ns or 0.0
+    is_own_product = classify(kernel.name).family is Family.GEMM and not is_of_library(kernel.name)
     if not mine or not took:
         return None
     found = [
         (group, took / other)
         for group in kernel_groups(trace.kernels)
         if group.name != kernel.name
-        and work_of(group.name) == mine
+        and (
+            work_of(group.name) == mine
+            or (is_own_product and is_of_library(group.name) and classify(group.name).family is Family.GEMM)
+        )
         and (other := group.representative.duration_ns or 0.0) > 0
     ]
     fastest = max(found, key=lambda each: each[1], default=None)
@@ -81,6 +87,13 @@ _OF_LIBRARIES = regex(
     r"cublas|cudnn|cusparse|cusolver|cufft|nvjet_|\bat::native::|\bcub::|\bthrust::|xmma_|cutlass_\d\d_|\bcutlass3x_sm\d+_|"
     r"^(void )?(ampere|turing|volta|maxwell)_|\bgemv(2[NT]|NSP|x::)\w*kernel|^Cijk_|miopen|rocblas|^__myl_"
 )
+
+
+def is_of_library(kernel: str) -> bool:
+    """Whether a kernel comes with a library, by its name."""
+    return _OF_LIBRARIES.search(kernel) is not None
+
+
 _OF_RANDOM_NUMBERS = regex(
     r"\bdistribution_(elementwise|nullary)|\b(cu|hip|roc)rand_(init|gen)\w*|generate_seed_pseudo"
 )
@@ -118,7 +131,7 @@ def advice_for_libraries(name: str, category: Category) -> tuple[str, ...]:
     """What helps against a fault inside a library's kernel; empty for other kernels, and for other faults."""
     if _OF_RANDOM_NUMBERS.search(name):
         return _INPUT
-    if category not in _INSIDE_A_KERNEL or _OF_LIBRARIES.search(name) is None:
+    if category not in _INSIDE_A_KERNEL or not is_of_library(name):
         return ()
     return _ADVICE
 
@@ -253,8 +266,9 @@ def _faster_version(trace: Trace, kernel: KernelProfile, fault: Fault) -> str:
     if found is None or fault.saving <= 0 or any(each.saving > fault.saving for each in other_faults(kernel)):
         return ""
     group, factor = found
+    which = "a library's matrix product" if is_of_library(group.name) else "another version of it"
     return (
-        f" {short_name(group.name)}, going by its name another version of it in this report, takes "
+        f" {short_name(group.name)}, going by its name {which} in this report, takes "
         f"{duration(group.representative.duration_ns or 0.0)}: {three_digits(factor)} times faster, if both did the "
         "same work."
     )

@@ -62,6 +62,27 @@ def test_the_fastest_has_nothing_to_be_compared_with() -> None:
 
 
 @pytest.mark.parametrize(
+    ("own", "other", "told"),
+    [
+        ("void gemm<128, 8>(float *, float *)", "ampere_sgemm_128x64_nn", True),
+        (
+            "matmul_naive(float *)",
+            "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x128_nn_align1>(Params)",
+            True,
+        ),
+        ("transpose(float *)", "ampere_sgemm_128x64_nn", False),
+        ("matmul_naive(float *)", "void at::native::reduce_kernel<512>(Op)", False),
+        ("matmul_naive(float *)", "histogram(int *)", False),
+        ("volta_sgemm_32x128_tn", "ampere_sgemm_128x64_nn", False),
+    ],
+)
+def test_a_product_is_compared_with_that_of_a_library(own: str, other: str, told: bool) -> None:
+    trace = trace_of(timed(own, 500.0, "0"), timed(other, 100.0, "1"))
+    said = " ".join(each.explanation for each in diagnose(trace).findings)
+    assert ("going by its name a library's matrix product in this report, takes 100 us: 5" in said) is told
+
+
+@pytest.mark.parametrize(
     ("memory", "queues"), [(HARDLY_ANY_MEMORY - 1, True), (HARDLY_ANY_MEMORY + 1, False)]
 )
 def test_what_waits_for_memory_that_does_hardly_anything_stands_behind_the_atomics(

@@ -55,7 +55,7 @@ def test_what_a_build_for_debugging_needs_of_registers_and_memory_is_no_fault_of
     assert ("kernel-low-occupancy" in {each.rule for each in findings}) is not told
 
 
-@pytest.mark.parametrize(("possible", "told"), [(49.0, True), (50.0, False)])
+@pytest.mark.parametrize(("possible", "told"), [(50.0, True), (79.0, True), (80.0, False)])
 def test_without_stalls_few_warps_are_told_with_what_limits_them(possible: float, told: bool) -> None:
     few: Metrics = {
         **WAITING,

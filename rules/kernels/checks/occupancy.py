@@ -59,6 +59,12 @@ def limiters(kernel: KernelProfile) -> tuple[str, ...]:
     return tuple(name for name, value in limits.items() if value == least)
 
 
+def has_room_for_few(kernel: KernelProfile) -> bool:
+    """Whether the launch lets an SM hold less than 80 % of its warps."""
+    possible = kernel.number(THEORETICAL)
+    return possible is not None and possible < 100.0 * LOW_THEORETICAL_SHARE
+
+
 def raised_limit(limiter: str) -> str:
     """What raises the limit."""
     return _REMEDIES.get(limiter, "lower what one block needs")
@@ -212,7 +218,7 @@ def _without_stalls(kernel: KernelProfile, occupancy: float, held: str, issued: 
     possible = kernel.number(THEORETICAL)
     if issued is None:
         text = "The report does not say what warps wait for: record it with --set full."
-        if possible is not None and possible < LOW_OCCUPANCY_PERCENT and named:
+        if possible is not None and has_room_for_few(kernel) and named:
             text += (
                 f" An SM holds only {possible:.0f} % of its warps, limited by {' and '.join(named)}: more would help "
                 "if they wait for memory or for each other."
