@@ -31,6 +31,9 @@ def named(*names: str) -> TinyTrace:
         (["void tensorrt_llm::kernels::quantize<4>(int)", "aten::mm"], ("PyTorch",)),
         (["execute_diffusion_1_256x256", "diffusers/image_processor.py(1): f"], ("xDiT", "Diffusers")),
         (["cupy_multiply__float64"], ("CuPy",)),
+        (["_ZN2at6native18elementwise_kernelILi128EEEvi", "cudaLaunchKernel"], ("PyTorch",)),
+        (["_ZN6cudapy8__main__8convolveB2v1E5Array", "cuLaunchKernel"], ("Numba",)),
+        (["_ZN7mshadow4cuda13MapPlanKernelE4Plan", "cudaLaunchKernel"], ("MXNet",)),
         (["jit(train_step)/dot_general"], ("JAX",)),
         (["MPI_Send", "cudaLaunchKernel"], ("CUDA", "MPI")),
         (["hipLaunchKernel"], ("HIP",)),
@@ -107,6 +110,21 @@ def test_advice_against_slow_launching_speaks_the_language_of_the_engine(
     advice = " ".join(launching(*names).advice)
     assert says in advice
     assert never not in advice
+
+
+@pytest.mark.parametrize(
+    ("kernel", "audience"),
+    [
+        ("_ZN2at6native18elementwise_kernelILi128EEEvi", Audience.PYTORCH),
+        ("_ZN6cudapy8__main__8convolveB2v1E5Array", Audience.ARRAYS),
+        ("_ZN7mshadow4cuda13MapPlanKernelE4Plan", Audience.ARRAYS),
+        ("_ZN3sim8convolveE5Array", Audience.NATIVE),
+    ],
+)
+def test_mangled_kernels_tell_who_reads_the_advice(kernel: str, audience: Audience) -> None:
+    trace = TinyTrace()
+    trace.operation(0, 100, kernel, -5)
+    assert program_of(trace.build()) is audience
 
 
 def test_a_program_of_arrays_is_python_but_hears_nothing_of_torch() -> None:

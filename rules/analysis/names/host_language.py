@@ -8,14 +8,15 @@ from enum import StrEnum
 from parsers.model import EventKind, Trace, derived
 from parsers.model.events import of_kinds
 from parsers.model.late import regex
+from parsers.model.names.mangled import spelled_out
 from rules.analysis.names.software import software_of
 
 _PYTHON = regex(r"python|jupyter|ipython|torchrun|pt_main_thread", re.IGNORECASE)
-_PYTORCH_KERNEL = regex(r"at::native|triton_|c10::")
+_KERNEL_OF_PYTHON = regex(r"at::native|triton_|c10::|\b(?:cudapy|mshadow|mxnet)::")
 _PYTORCH = regex(r"at::native|c10::|aten::|torch")
 _JAX = regex(r"PjitFunction\(|jax\.Array|hlo_module=jit|jax/_src/")
 
-_OF_ARRAYS = frozenset(("CuPy", "RAPIDS", "TensorFlow"))
+_OF_ARRAYS = frozenset(("CuPy", "MXNet", "Numba", "RAPIDS", "TensorFlow"))
 
 
 class Audience(StrEnum):
@@ -23,7 +24,7 @@ class Audience(StrEnum):
 
     PYTORCH = "PyTorch"
     JAX = "JAX"
-    ARRAYS = "arrays"  # CuPy, RAPIDS, TensorFlow: Python that is told nothing of PyTorch
+    ARRAYS = "arrays"  # CuPy, MXNet, Numba, RAPIDS, TensorFlow: Python that is told nothing of PyTorch
     OTHER_PYTHON = "Python"
     NATIVE = "native"
 
@@ -37,7 +38,7 @@ def program_of(trace: Trace) -> Audience:
     """By the names that PyTorch and JAX give to what they run; PyTorch's own go first."""
     if not _is_python(trace):
         return Audience.NATIVE
-    if any(map(_PYTORCH.search, trace.strings)):
+    if any(_PYTORCH.search(spelled_out(name)) for name in trace.strings):
         return Audience.PYTORCH
     if any(map(_JAX.search, trace.strings)):
         return Audience.JAX
@@ -50,12 +51,12 @@ def is_python(trace: Trace) -> bool:
 
 
 def _is_python(trace: Trace) -> bool:
-    """By its frames and operators, its processes' names, or PyTorch's kernels."""
+    """By its frames and operators, its processes' names, or kernels of what Python programs use."""
     if of_kinds(trace.events.kind, EventKind.PYTHON, EventKind.CPU_OP, EventKind.STEP).any():
         return True
     if any(_PYTHON.search(lane.process_name) for lane in trace.lanes):
         return True
-    return any(map(_PYTORCH_KERNEL.search, trace.strings))
+    return any(_KERNEL_OF_PYTHON.search(spelled_out(name)) for name in trace.strings)
 
 
 def host_code(trace: Trace) -> str:

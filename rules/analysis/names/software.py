@@ -10,6 +10,7 @@ import numpy as np
 from parsers.model import BOOL, Trace, derived
 from parsers.model.arrays import distinct_values
 from parsers.model.late import regex
+from parsers.model.names.mangled import spelled_out
 from parsers.model.names.per_name import distinct, named
 from parsers.model.names.source_files import IMPORTER
 from rules.analysis.arithmetic.ascending_search import last_not_after
@@ -36,7 +37,9 @@ _SIGNS = (
     ("DistributedDataParallel", r"^DistributedDataParallel\."),
     ("JAX", r"\bjax[/\\]|^jit\(|^PjitFunction|pjrt_|^jit_\w+\("),
     ("TensorFlow", r"\btensorflow(::|[/\\])|^tf\.|^ExecutorState::Process"),
+    ("MXNet", r"\bmshadow::|\bmxnet::"),
     ("CuPy", r"^cupy_|cupy_backends"),
+    ("Numba", r"\bcudapy::"),
     ("RAPIDS", r"\b(cudf|cuml|cugraph|rmm)(::|[/\\])"),
     ("PyTorch", r"^aten::|\bat::native::|(^|-packages[/\\])torch[/\\]|^autograd::engine"),
     ("llama.cpp", r"\bggml_|\bmul_mat_(vec_)?q\b|\bk_get_rows(_float)?\b"),
@@ -73,6 +76,7 @@ def software_of(trace: Trace) -> tuple[str, ...]:
 @lru_cache(maxsize=65536)
 def _sign_of(name: str) -> str:
     """The software that a name is a sign of, or the runtime that is called so; empty for other names."""
+    name = spelled_out(name)
     match = _MAYBE.search(name) and _ANY.search(name)
     if match and match.lastgroup:
         return _SIGNS[int(match.lastgroup[1:])][0]
