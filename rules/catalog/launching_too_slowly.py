@@ -45,6 +45,7 @@ SHORT_KERNEL_NS = threshold(
 )
 GRAPH_GAP_NS = 1_500  # between two kernels of a replayed CUDA graph on current GPUs: 1 to 2 us
 ENOUGH_GAPS = 20_000  # of more, every second or third tells as much
+MIN_LATE = 5  # operations that the GPU waited for: fewer say nothing of how fast a program launches
 
 
 _COMPILES = "aclopCompileAndExecute"  # of Ascend's runtime
@@ -83,7 +84,7 @@ How it decides
     It takes each gap on the GPU whose next operation was launched during the gap, and looks at the launching thread.
     The time counts as launching when the thread was inside launch calls or operators, or in pauses between launches
     shorter than {launch-pause} or ten times the usual distance. Waiting for data, Python, a synchronisation or memory
-    is counted separately.
+    is counted separately. The GPU must have waited for 5 kernels or copies, or for a graph.
 
     If half of the time lies in calls of Ascend's runtime that compile an operator, it says so; and if half of it lies
     before CUDA graphs, that it is these which come too late. The first launch of the recording, or of a graph that
@@ -103,6 +104,9 @@ When it is wrong
         if share(analysis, waiting.ns) < analysis.thresholds[MIN_SHARE]:
             return
         facts = _launches(analysis, waiting)
+        late = len(distinct_values(analysis.idle.next_operation[waiting.rows]))
+        if late < MIN_LATE and not facts.replays:
+            return
         if facts.replays and share(analysis, waiting.ns) * facts.again < analysis.thresholds[MIN_SHARE]:
             return
         culprit = waiting.culprit

@@ -12,6 +12,7 @@ from parsers.model.late import dataclass
 MIN_SHARE = 0.002
 MAX_GROUPS = 60
 FEW_GROUPS = 12
+MUCH_FASTER = 1.2  # times: less between two launches may be chance
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,6 +112,47 @@ def block_sizes(trace: Trace) -> Mapping[str, set[int]]:
     for each in trace.kernels:
         found.setdefault(each.name, set()).add(math.prod(each.block))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTime:
+    """What a launch of a kernel takes in blocks with these sides, in threads."""
+
+    name: str
+    sides: tuple[int, ...]
+    ns: float
+
+
+def unlike_blocks(trace: Trace) -> tuple[BlockTime, BlockTime] | None:
+    """The fastest and the slowest block of the kernel that takes most time, if one is much faster than the other.
+
+    Only of launches with as many threads in all, which most likely do the same work.
+    """
+    groups = [each for each in kernel_groups(trace.kernels) if each.representative.duration_ns]
+    if not groups:
+        return None
+    alike = [each for each in groups if (each.name, _threads(each)) == (groups[0].name, _threads(groups[0]))]
+    times = sorted(
+        (
+            BlockTime(each.name, _sides(each.representative.block), each.representative.duration_ns or 0.0)
+            for each in alike
+        ),
+        key=lambda each: each.ns,
+    )
+    fastest, slowest = times[0], times[-1]
+    return (
+        (fastest, slowest)
+        if slowest.ns >= MUCH_FASTER * fastest.ns and slowest.sides != fastest.sides
+        else None
+    )
+
+
+def _threads(group: KernelGroup) -> int:
+    return math.prod(group.representative.grid) * math.prod(group.representative.block)
+
+
+def _sides(block: Dim3) -> tuple[int, ...]:
+    return block if block[2] > 1 else block[:2] if block[1] > 1 else block[:1]
 
 
 def profiled_ns(trace: Trace) -> int:

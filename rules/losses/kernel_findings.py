@@ -26,6 +26,7 @@ from rules.kernels.checks.speed_of_light import HIGH_PERCENT, LOW_PERCENT, Kerne
 from rules.kernels.checks.stalls import compiled_for_debugging
 from rules.kernels.join import kernel_join
 from rules.kernels.launch_groups import (
+    MUCH_FASTER,
     KernelGroup,
     block_sizes,
     groups_of_all_grids,
@@ -39,7 +40,6 @@ from rules.remedies.remedy import Remedy
 from rules.terms import NEARLY_ALL, Culprit, CulpritKind
 from rules.wording.words import Headline
 
-MUCH_FASTER = 1.2
 _VERSION = regex(
     r"(?<![a-z])(naive|baseline|base|simple|slow|fast|faster|opt|optimi[sz]ed|improved|better|new|old|ref|reference|"
     r"shared|smem|tiled|coalesced|vectori[sz]ed|unrolled|v|ver|version|kernel|gpu|cuda|final)(?![a-z])"

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
-from parsers.model import EventKind, KernelProfile, Trace
+from parsers.model import EventKind, Trace
 from parsers.model.late import dataclass
 from parsers.model.names.calls import error_text
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, how_many, percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.cpu.sampled_stacks import most_sampled
-from rules.analysis.gpu.gpu_vendor import is_amd
-from rules.analysis.gpu.launch_sizes import longest_kernel
+from rules.analysis.gpu.launch_sizes import LongestKernel, longest_kernel
 from rules.analysis.idle.causes import Budget, Cause, IdleTable
 from rules.analysis.inference.serving import serving_of
 from rules.analysis.logs.device_log import log_summary
@@ -42,11 +39,6 @@ NEARLY_ALL = 0.95  # of what the GPU computes
 NOTEWORTHY_RANGE = 0.05  # of the recorded time: ranges of one name that take less are not told
 MAX_NAME_LENGTH = 40
 MAX_NAMED = 3
-_OF_AMD = {
-    "MemUnitBusy": "memory unit {} busy",
-    "VALUBusy": "vector units {} busy",
-    "OccupancyPercent": "{} occupancy",
-}
 BUDGET_LABELS = {
     "compute": "compute",
     "communication": "exposed communication",
@@ -119,13 +111,15 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
             return _computes(analysis, first)
         return _both_ways(analysis, diagnosis, first) or first.title
     if trace.kernels and not len(trace.gpu_operations):
-        return _of_kernels(trace, diagnosis)
+        from rules.verdict.of_kernels import of_kernels
+
+        return of_kernels(trace, diagnosis)
     if not len(trace.events) and trace.memory and (known := memory_of(analysis)):
         return peak_sentence(max(known, key=lambda each: each.peak_allocated))
     if trace.is_of_results:
-        of_kernels = of_the_cpu_alone(diagnosis)
+        alone = of_the_cpu_alone(diagnosis)
         return _of_requests(trace) or (
-            of_kernels.title if of_kernels else f"Results without a recording: {trace.tables[0].title}"
+            alone.title if alone else f"Results without a recording: {trace.tables[0].title}"
         )
     if not len(trace.gpu_operations):
         of_the_cpu = of_the_cpu_alone(diagnosis)
@@ -136,14 +130,28 @@ def verdict(analysis: Analysis, diagnosis: Diagnosis) -> str:
         return told[Category.WHAT_WAS_RECORDED].title
     if bound is not None:
         return bound.title
-    unaccused = _largest_idle(analysis) or _communication_alone(analysis)
+    unaccused = _mostly_one_kernel(analysis) or _largest_idle(analysis) or _communication_alone(analysis)
     return unaccused or "Nothing stands out: no check found a loss above 5 %"
 
 
 def _computes(analysis: Analysis, problem: Finding) -> str:
-    whole, longest = computing(analysis), limiting_kernel(analysis, problem)
-    if problem.once and (most := longest_kernel(analysis)) is not None and most.share >= MAJORITY * whole:
+    longest = limiting_kernel(analysis, problem)
+    most = longest_kernel(analysis)
+    whole = computing(analysis)
+    if most is not None and most.share >= MAJORITY * whole and (problem.once or not analysis.steps_in_window):
         longest = most
+    return _computes_in(whole, longest)
+
+
+def _mostly_one_kernel(analysis: Analysis) -> str:
+    """What a recording without steps is of, if a kernel takes most of its time; else empty."""
+    most, whole = longest_kernel(analysis), computing(analysis)
+    if most is None or min(most.share, whole) < MAJORITY or analysis.steps_in_window:
+        return ""
+    return _computes_in(whole, most)
+
+
+def _computes_in(whole: float, longest: LongestKernel | None) -> str:
     text = f"The GPU computes {percent(whole)} of the time"
     if longest is None:
         return text
@@ -255,80 +263,6 @@ def _of_plain_ranges(trace: Trace) -> str:
     )
 
 
-def _of_kernels(trace: Trace, diagnosis: Diagnosis) -> str:
-    """What to say of a report of kernels in which nothing is accused: nothing is sound that was not measured."""
-    from rules.kernels.launch_groups import groups_of_all_grids
-
-    count = len(trace.kernels)
-    kernels = f"{count} profiled kernel{'s' if count != 1 else ''}"
-    limits = [each for each in diagnosis.findings if each.rule == "kernel-speed-of-light"]
-    if limits and (most := _of_the_longest(trace, limits)):
-        return most.title
-    if not any(each.metrics for each in trace.kernels):
-        return _of_dispatches(trace) or f"{kernels}, no verdict: the profiler measured nothing"
-    if "kernel-speed-of-light" in diagnosis.skipped and is_amd(trace):
-        longest = _longest_of(trace) + _measured_by_amd(groups_of_all_grids(trace.kernels)[0].representative)
-        return f"{kernels}{longest}: AMD's counters are shown, and only Nsight Compute's are judged"
-    if "kernel-speed-of-light" in diagnosis.skipped:
-        whose = "their" if count != 1 else "its"
-        return f"{kernels}, no verdict: {whose} throughput was not measured (--section SpeedOfLight)"
-    if len(limits) == len(groups_of_all_grids(trace.kernels)) and all(
-        each.category is Category.SMALL_GRID for each in limits
-    ):
-        return f"{kernels}, {'each with' if count > 1 else 'with'} too few blocks for the GPU"
-    unmeasured = [rule for rule in diagnosis.skipped if rule.startswith("kernel-")]
-    checked = "" if not unmeasured else " among what was measured"
-    return f"{kernels}, none with a problem worth fixing first{checked}"
-
-
-def _of_dispatches(trace: Trace) -> str:
-    """What a list of AMD's that states neither times nor counters tells: what was started how often; else empty."""
-    if not is_amd(trace):
-        return ""
-    names = Counter(each.name for each in trace.kernels)
-    (name, most), count = names.most_common(1)[0], len(trace.kernels)
-    listing = (
-        f"{count:,} dispatch{'es' if count > 1 else ''} of {len(names)} kernel{'s' if len(names) > 1 else ''}"
-    )
-    often = f", {most:,} of them of {shortened(kernel_name(name), MAX_NAME_LENGTH)}" if len(names) > 1 else ""
-    return f"A list of {listing}{often}, without times or counters (rocprofv3 --kernel-trace records times)"
-
-
-def _not_measured(trace: Trace) -> str:
-    """Which kernels have no time although others do, as a sentence: the report ended before they were measured."""
-    missing = [each for each in trace.kernels if not each.duration_ns]
-    if not missing or len(missing) == len(trace.kernels):
-        return ""
-    named = listed(
-        sorted({shortened(kernel_name(each.name), MAX_NAME_LENGTH) for each in missing})[:MAX_NAMED]
-    )
-    have = "have" if len(missing) > 1 else "has"
-    return (
-        f"{len(missing)} of {len(trace.kernels)} profiled kernels {have} neither a time nor throughput, and nothing is "
-        f"said of {'them' if len(missing) > 1 else 'it'}: {named}."
-    )
-
-
-def _longest_of(trace: Trace) -> str:
-    """Which kernel took most of the profiled time; empty where no time was stated, or nothing is to be compared."""
-    from rules.kernels.launch_groups import groups_of_all_grids, profiled_ns
-
-    whole, groups = profiled_ns(trace), groups_of_all_grids(trace.kernels)
-    if not whole or len(groups) < 2:
-        return ""
-    name = shortened(kernel_name(groups[0].representative.name), MAX_NAME_LENGTH)
-    return f", {percent(groups[0].total_ns / whole)} of their time in {name}"
-
-
-def _measured_by_amd(kernel: KernelProfile) -> str:
-    """What AMD's derived counters say of one kernel, in brackets; empty without them."""
-    known = ((words, kernel.number(name)) for name, words in _OF_AMD.items())
-    told = [
-        words.format(percent(value / 100)) for words, value in known if value is not None and value <= 100
-    ]
-    return f" ({', '.join(told)})" if told else ""
-
-
 _OF_COPIES = ("copies-to-gpu", "copies-from-gpu")
 
 
@@ -348,14 +282,19 @@ def _both_ways(analysis: Analysis, diagnosis: Diagnosis, problem: Finding) -> st
     return Headline("Copies to and from the GPU are not overlapped", both).said(problem.reader)
 
 
-def _of_the_longest(trace: Trace, limits: list[Finding]) -> Finding | None:
-    """What limits the kernel that takes most of the profiled time; None where none does, or nothing is known of it."""
-    from rules.kernels.launch_groups import groups_of_all_grids, profiled_ns
-
-    longest = groups_of_all_grids(trace.kernels)[0]
-    if longest.count < len(trace.kernels) and longest.total_ns < MAJORITY * profiled_ns(trace):
-        return None
-    return next((each for each in limits if each.kernel == longest.representative.id), None)
+def _not_measured(trace: Trace) -> str:
+    """Which kernels have no time although others do, as a sentence: the report ended before they were measured."""
+    missing = [each for each in trace.kernels if not each.duration_ns]
+    if not missing or len(missing) == len(trace.kernels):
+        return ""
+    named = listed(
+        sorted({shortened(kernel_name(each.name), MAX_NAME_LENGTH) for each in missing})[:MAX_NAMED]
+    )
+    have = "have" if len(missing) > 1 else "has"
+    return (
+        f"{len(missing)} of {len(trace.kernels)} profiled kernels {have} neither a time nor throughput, and nothing is "
+        f"said of {'them' if len(missing) > 1 else 'it'}: {named}."
+    )
 
 
 def _largest_idle(analysis: Analysis) -> str:

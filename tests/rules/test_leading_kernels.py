@@ -66,3 +66,18 @@ def test_one_kernel_is_all_that_a_gpu_computes_between_its_copies() -> None:
     built = trace.build()
     said = verdict(Analysis(built), diagnose(built))
     assert said == "The GPU computes 70 % of the time, nearly all of it in advance_cells"
+
+
+@pytest.mark.parametrize(("late", "told"), [(5, True), (4, False)])
+def test_a_few_operations_that_come_late_say_nothing_of_how_fast_a_program_launches(
+    late: int, told: bool
+) -> None:
+    trace = TinyTrace()
+    trace.operation(0, 800, "blur_picture", -5)
+    for number in range(late):
+        at = 840.0 + 50 * number
+        trace.operation(at, at + 4, "copy_row", at - 5)
+    analysis = Analysis(trace.build())
+    diagnosis = diagnose(analysis.trace)
+    assert ("launching-too-slowly" in {each.rule for each in diagnosis.findings}) is told
+    assert verdict(analysis, diagnosis).endswith("% of the time, nearly all of it in blur_picture")
