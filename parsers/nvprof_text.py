@@ -29,6 +29,8 @@ _OF_TRACE = (
 _UNITS = {"Start": "us", "Duration": "us", "Static SMem": "B", "Dynamic SMem": "B", "Size": "B"}
 _SIZE = regex(r"(\d{1,12}(?:\.\d{1,9})?)(B|KB|MB|GB)")
 _BYTES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+_PAGES = "Count Avg Size Min Size Max Size Total Size Total Time Name"  # of unified memory
+OF_PAGES = ("Unified memory", "Count", "Avg Size (B)", "Total Size (B)", "Total Time (us)")
 _OF_METRICS = ("Kernel", "Invocations", "Metric Name", "Metric Description", "Min", "Max", "Avg")
 
 
@@ -45,7 +47,9 @@ def nvprof_as_csv(lines: Iterable[str]) -> Iterator[str]:
             above = section
         if found := _is_header(line) if "Avg" in line else "":
             header, kind, kernel = found, above, ""
-            yield csv_row(_OF_METRICS if header == _METRICS else _OF_SUMMARY)
+            yield csv_row(
+                _OF_METRICS if header == _METRICS else OF_PAGES if header == _PAGES else _OF_SUMMARY
+            )
             continue
         text = line.strip()
         if header == _METRICS and text.startswith("Kernel: "):
@@ -54,6 +58,8 @@ def nvprof_as_csv(lines: Iterable[str]) -> Iterator[str]:
             continue
         elif header == _METRICS and len(cells := re.split("  +", text)) == len(_OF_METRICS) - 1:
             yield csv_row((kernel, *cells))
+        elif header == _PAGES and (row := _row_of_pages(text)):
+            yield csv_row(row)
         elif header in _SUMMARIES and (row := _row(text, kind)):
             kind = row[0]
             yield csv_row(row)
@@ -102,7 +108,15 @@ def _in_bytes(size: str) -> str:
 def _is_header(line: str) -> str:
     """The header that a line is, its words one blank apart; empty for other lines."""
     words = " ".join(line.split())
-    return words if words == _METRICS or words in _SUMMARIES else ""
+    return words if words in (_METRICS, _PAGES) or words in _SUMMARIES else ""
+
+
+def _row_of_pages(text: str) -> tuple[str, ...]:
+    """The cells of a row about pages of unified memory, faults having no size; empty for other lines."""
+    cells = text.split(None, 6)
+    if len(cells) < 7 or not cells[0].isdecimal() or not (time := in_us(cells[5])):
+        return ()
+    return (cells[6], cells[0], _in_bytes(cells[1]), _in_bytes(cells[4]), time)
 
 
 def _row(text: str, kind: str) -> tuple[str, ...]:

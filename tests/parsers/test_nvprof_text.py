@@ -9,6 +9,7 @@ import pytest
 from parsers import open_trace
 from parsers.model import Attribute, CopyKind, EventKind, Trace, TraceError, UnknownFormat
 from parsers.model.results import TimeOf
+from parsers.nvprof_text import OF_PAGES
 
 SUMMARY = """==297== NVPROF is profiling process 297, command: ./nbody
 4096 Bodies: average 0.036 Billion Interactions / second
@@ -51,6 +52,23 @@ def test_a_summary_is_a_table_with_times_in_one_unit(tmp_path: Path) -> None:
     assert {column.name: column.unit for column in table.columns}["Avg"] == "us"
     assert table.column("Name") == ("integrate(Body*, float, int)", "[CUDA memcpy HtoD]", "cudaMallocManaged")
     assert trace.inputs[0].producer == "nvprof"
+
+
+def test_pages_of_unified_memory_are_a_table_beside_the_summary(tmp_path: Path) -> None:
+    pages = """Device "Tesla T4 (0)"
+   Count  Avg Size  Min Size  Max Size  Total Size  Total Time  Name
+       3  82.000KB  4.0000KB  2.0000MB  246.0000KB  48.33489ms  Host To Device
+     382         -         -         -           -  72.01177ms  Gpu page fault groups
+       2         -         -         -           -           -  Remote mapping
+"""
+    text = SUMMARY.replace("Total CPU", f"{pages}Total CPU")
+    summary, table = opened(tmp_path, text).tables
+    assert (summary.title, table.title) == ("Summary of nvprof", "Unified memory of nvprof")
+    assert [each.title for each in table.columns] == list(OF_PAGES)
+    assert table.rows == (
+        ("Host To Device", 3.0, 82.0 * 1024, 246.0 * 1024, 48_334.89),
+        ("Gpu page fault groups", 382.0, None, None, 72_011.77),
+    )
 
 
 def test_summaries_of_several_programs_in_one_file_are_tables_of_their_own(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from parsers import open_trace
 from parsers.model import ResultColumn, ResultTable
 from parsers.model.builder import TraceBuilder
-from parsers.model.results import Cell, TimeOf, Totals
+from parsers.model.results import Cell, TimeOf, Totals, titled
 from parsers.table_totals import totals_of
 from rules.analysis.analysis import Analysis
 from rules.diagnosis import diagnosis_of
@@ -55,6 +55,23 @@ def test_the_gpu_is_told_first_while_calls_only_wait_for_it() -> None:
     assert title == "75 % of the GPU's time is in gemm(float*, int)"
     assert "The GPU worked for 4.00 ms in all" in account
     assert "99 % in cudaDeviceSynchronize" in account
+
+
+@pytest.mark.parametrize(("faults_us", "told_first"), [(1_010.0, True), (990.0, False)])
+def test_page_faults_that_take_a_quarter_of_the_gpu_s_time_are_told_first(
+    faults_us: float, told_first: bool
+) -> None:
+    rows: tuple[tuple[Cell, ...], ...] = (
+        ("Host To Device", 30.0, 8_400_000.0, 700.0),
+        ("Gpu page fault groups", 5.0, None, faults_us),
+    )
+    columns = titled("Unified memory", "Count", "Total Size (B)", "Total Time (us)")
+    title, _ = told(summary(*GPU), ResultTable("Unified memory of nvprof", columns, rows))
+    assert (title == "75 % of the GPU's time is in gemm(float*, int)") is not told_first
+    expected = (
+        "Kernels wait for pages of unified memory: 1.01 ms of page faults beside 4.00 ms of the GPU's work"
+    )
+    assert (title == expected) is told_first
 
 
 def test_calls_that_take_longer_than_the_gpu_works_are_told_first() -> None:

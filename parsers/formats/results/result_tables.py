@@ -76,6 +76,7 @@ KINDS = (
     ),
     Kind(NVPROF, "Summary of nvprof", frozenset({"time%", "time", "calls", "avg", "name"}), _nothing),
     Kind(NVPROF, "Summary of nvprof", frozenset({"time%", "timeus", "calls", "avgus", "name"}), _nothing),
+    Kind(NVPROF, "Unified memory of nvprof", frozenset({"unifiedmemory", "count", "totaltimeus"}), _nothing),
     Kind(NVPROF, "Metrics of nvprof", frozenset({"kernel", "invocations", "metricname", "avg"}), _nothing),
     Kind(TORCH, "Operators of torch.profiler", frozenset({"name", "selfcpu%", "cputotal"}), _nothing),
     Kind(DLPROF, "Kernels of DLProf", frozenset({"kernelname", "totalgputimens", "usestc"}), _nothing),
@@ -165,7 +166,7 @@ class ResultTables(Accompanying):
     )
     suffixes = (".csv", ".txt", ".log")
     priority = 58
-    version = 16
+    version = 17
 
     def recognises(self, source: Source) -> bool:
         return kind_of(source.head) is not None or _prints_several(source.head) or _is_for_people(source)
