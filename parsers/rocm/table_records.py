@@ -11,10 +11,11 @@ from typing import Protocol
 
 import numpy as np
 
-from parsers.model import F64, I64, Device, EventKind, KernelProfile, Progress
+from parsers.model import BOOL, F64, I64, Device, Effect, EventKind, KernelProfile, Progress, QualityRecorder
 from parsers.model.arrays import ABSENT, MAX_NUMBER
 from parsers.model.kernels import MetricValue
 from parsers.model.late import dataclass, regex
+from parsers.model.names.kernels import BARRIER_PACKET
 from parsers.rocm.timeline import (
     AMD_GPU,
     FILLED,
@@ -42,6 +43,7 @@ _NO_COUNTER = regex(
     r"wavesize|ldsperworkgroup|scratchper\w+|node|device|name|domain|function|nodeid|roctxrange|flatkernelid|kernelobj)"
 )
 _PROFILES_AT_ONCE = 500
+_BARRIERS = "a row is a barrier packet, in which a queue waits for other work and computes nothing"
 _CLONE = regex(r"( \[clone [^\]]*\])+$|\.kd$")
 
 
@@ -70,6 +72,15 @@ def counters_of(rows: Rows, plain_names: Mapping[str, str]) -> list[str]:
     return [title for title in rows.header if title and not _NO_COUNTER.fullmatch(plain_names[title])]
 
 
+def are_work(texts: list[str], which: I64, quality: QualityRecorder) -> BOOL:
+    """Which rows, whose kernels are ``texts[which]``, are no barrier packets; these go into the account."""
+    works = np.array([text.strip().strip('"') != BARRIER_PACKET for text in texts], bool)[which]
+    if barriers := len(works) - int(np.count_nonzero(works)):
+        quality.read(barriers)
+        quality.note("no-work", Effect.QUARANTINED, _BARRIERS, "", barriers)
+    return works
+
+
 @dataclass(slots=True)
 class TableRecords:
     """Adds the rows of tables to a timeline; ``correlation`` names the columns that join calls and operations."""
@@ -93,20 +104,21 @@ class TableRecords:
             _shape(rows, "gridsize", ("grd", "gridsize")),
             _shape(rows, "workgroupsize", ("wgr", "workgroupsize")),
         )
+        works = are_work(texts, which, self.timeline.builder.quality)
         self.timeline.operations(
             Operations(
-                rows.integers(*START),
-                rows.integers(*END),
-                self.timeline.names(kernel_title(text) for text in texts)[which],
-                device,
-                streams_or_queues(device, rows.integers("streamid"), rows.integers("queueid")),
-                _or_zero(rows.integers(*_PROCESS)),
-                rows.integers(*self.correlation),
-                np.full(rows.length, -1, np.int64),
-                grid=grid,
-                block=block,
-                registers=rows.integers(*_REGISTERS),
-                number=rows.integers("dispatchid"),
+                rows.integers(*START)[works],
+                rows.integers(*END)[works],
+                self.timeline.names(kernel_title(text) for text in texts)[which][works],
+                device[works],
+                streams_or_queues(device, rows.integers("streamid"), rows.integers("queueid"))[works],
+                _or_zero(rows.integers(*_PROCESS))[works],
+                rows.integers(*self.correlation)[works],
+                np.full(np.count_nonzero(works), -1, np.int64),
+                grid=grid[works],
+                block=block[works],
+                registers=rows.integers(*_REGISTERS)[works],
+                number=rows.integers("dispatchid")[works],
             ),
             where,
         )

@@ -275,6 +275,16 @@ def test_a_database_of_rocprof_has_calls_copies_ranges_and_links(tmp_path: Path)
     assert trace.attribute(Attribute.COPY_KIND, copies).tolist() == [CopyKind.H2D.value]
 
 
+def test_barrier_packets_in_a_database_are_no_work_either(tmp_path: Path) -> None:
+    path = results_db(tmp_path / "results.db")
+    with sqlite3.connect(path) as connection:
+        connection.execute("INSERT INTO OPS VALUES (300, 900, 0, 1, '<barrier packet>', 9, 9, 5)")
+    connection.close()
+    trace = open_trace([path])
+    assert named(trace, EventKind.KERNEL) == ["gemm"]
+    assert {note.kind: note.count for note in trace.quality.notes}["no-work"] == 1
+
+
 @pytest.mark.parametrize(
     ("name", "said", "moved"),
     [

@@ -101,7 +101,7 @@ class RocprofDatabase(Parser):
     files = "databases of rocprof and hipprof"
     suffixes = (".db",)
     priority = 26
-    version = 7
+    version = 8
 
     def recognises(self, source: Source) -> bool:
         from parsers.sqlite.read_only import tables_of

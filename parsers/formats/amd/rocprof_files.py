@@ -7,17 +7,14 @@ from collections.abc import Sequence
 from dataclasses import field
 from pathlib import PurePath
 
-import numpy as np
-
 from parsers.csv_tables import CsvTable, has_columns, plain, read_csv
 from parsers.files.base import Parser, Source, parser
 from parsers.files.signatures import USUAL_GROWTH
 from parsers.files.source import open_bytes
 from parsers.files.unpacking_limit import LimitedStream, require_memory
-from parsers.model import Effect, Progress, Trace
+from parsers.model import Progress, Trace
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import dataclass, regex
-from parsers.model.names.kernels import BARRIER_PACKET
 from parsers.rocm.table_records import (
     DIRECTION,
     END,
@@ -25,6 +22,7 @@ from parsers.rocm.table_records import (
     KERNEL,
     START,
     TableRecords,
+    are_work,
     counters_of,
     profiles_of,
 )
@@ -37,7 +35,6 @@ _PART = regex(
 _DISPATCH = ("index", "dispatchid", "gpuid", "agentid", "kind", "queueid")
 _HINT = "Record a shorter part of the program."
 _BYTES_AN_EVENT = 600
-_BARRIERS = "a row is a barrier packet, in which a queue waits for other work and computes nothing"
 
 
 @parser
@@ -112,14 +109,8 @@ class _Reading:
         self.builder.quality.keep(table.length)
 
     def _without_barriers(self, table: CsvTable) -> CsvTable:
-        texts, which = table.texts(*KERNEL)
-        works = np.array([text.strip() != BARRIER_PACKET for text in texts], bool)[which]
-        barriers = table.length - int(np.count_nonzero(works))
-        if not barriers:
-            return table
-        self.builder.quality.read(barriers)
-        self.builder.quality.note("no-work", Effect.QUARANTINED, _BARRIERS, "", barriers)
-        return table.kept(works)
+        works = are_work(*table.texts(*KERNEL), self.builder.quality)
+        return table if works.all() else table.kept(works)
 
 
 def _is_hsa(table: CsvTable) -> bool:
