@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from parsers.model import KernelProfile
+from parsers.model.late import regex
 from rules.findings.base import Category, remedy, rule
 from rules.kernels.checks.memory import global_waste, needed_of_dram
 from rules.kernels.checks.speed_of_light import (
@@ -18,6 +19,7 @@ from rules.kernels.checks.speed_of_light import (
 from rules.losses.kernel_findings import Fault, KernelRule, Reads, results_of
 
 MIN_SAVING = 0.05
+_EXCESSIVE = regex(r"total of (\d{1,18}) excessive sectors \(\d+ ?% of the total (\d{1,18}) sectors\)")
 L1_PASSES = "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"
 L1_PASSES_OF_SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"
 L1_REQUESTS = "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"
@@ -80,7 +82,7 @@ When it is wrong
         if saving < MIN_SAVING:
             return None
         return Fault(
-            title=f"scattered memory accesses, {100 * _wasted(kernel, share):.0f} % of the traffic wasted",
+            title=f"scattered memory accesses, {100 * _told(kernel, text, share):.0f} % of the traffic wasted",
             explanation=text,
             remedy=remedy(
                 "Let threadIdx.x be the fastest-changing index of what a warp reads and writes.",
@@ -121,6 +123,12 @@ def _wasted(kernel: KernelProfile, otherwise: float) -> float:
     total = kernel.number("memory_l2_theoretical_sectors_global")
     ideal = kernel.number("memory_l2_theoretical_sectors_global_ideal")
     return otherwise if not total or ideal is None else max(total - ideal, 0.0) / total
+
+
+def _told(kernel: KernelProfile, text: str, otherwise: float) -> float:
+    """The wasted share that the account tells: pages as CSV have no counts but those in Nsight Compute's text."""
+    stated = _EXCESSIVE.search(text)
+    return _wasted(kernel, int(stated[1]) / max(int(stated[2]), 1) if stated is not None else otherwise)
 
 
 def _worst(results: list[KernelRuleResult]) -> tuple[str, float]:

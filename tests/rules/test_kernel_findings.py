@@ -424,14 +424,20 @@ def test_what_limits_a_kernel_of_less_than_a_hundredth_of_the_time_is_not_told(
     assert any(each.title.startswith("short: mostly waits") for each in found(recording)) is told
 
 
-def test_the_wasted_traffic_is_the_same_in_title_and_explanation(fixtures: Path) -> None:
+@pytest.mark.parametrize(
+    ("page", "explained"),
+    [("raw", "88 % of the traffic is waste"), ("details", "excessive sectors (88% of the total")],
+)
+def test_the_wasted_traffic_is_the_same_in_title_and_explanation(
+    page: str, explained: str, fixtures: Path
+) -> None:
     (finding, *_) = [
         each
-        for each in found(opened(fixtures / "ncu" / "kernels.raw.csv.gz"))
+        for each in found(opened(fixtures / "ncu" / f"kernels.{page}.csv.gz"))
         if each.category is Category.UNCOALESCED_ACCESS
     ]
     assert "88 % of the traffic wasted" in finding.title
-    assert "88 % of the traffic is waste" in finding.explanation
+    assert explained in finding.explanation
 
 
 @pytest.mark.parametrize(("measured", "said"), [(True, "30 % memory"), (False, "memory not measured")])
