@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -42,6 +43,7 @@ from rules.fixes.loops.item_loops import (
     of_the_model,
     reading_their_results,
 )
+from rules.fixes.loops.time_steps import UNSURE, Stepwise, stepwise
 from rules.losses.owners import place_of
 from rules.remedies.cpu_work import STEPS_IN_ONE_LAYER
 from rules.remedies.launching import LAYERS_FOR_ALL_STEPS, joined_loop
@@ -49,6 +51,7 @@ from rules.replay.loops import Loop, kinds_of_calls
 from rules.replay.overlay import Overlay
 from rules.replay.replay import Change, Replay
 from rules.replay.surroundings import surroundings_of
+from rules.terms import MAJORITY
 
 LITTLE_BETWEEN = 0.3  # of what loops do: so little lies between them that they are a loop themselves
 MIN_LAUNCHES = 20  # in a step: fewer are not worth the work
@@ -112,7 +115,9 @@ What makes it more or less
         """
         if not is_python(analysis.trace):
             return
-        lists = of_one_list(item_loops(analysis, replay))
+        stepping = stepwise(analysis, replay)
+        loops = [each for each in item_loops(analysis, replay) if not _goes_with(stepping, each)]
+        lists = of_one_list(loops)
         for loops in [part for each in lists for part in by_stretch(analysis, replay, each)]:
             reading = reading_their_results(analysis, replay, loops)
             later = later_rounds(replay, [*loops, *reading])
@@ -123,6 +128,11 @@ What makes it more or less
             in_step = np.count_nonzero(later[replay.device.launch]) / max(replay.steps, 1) / len(replay.spans)
             if in_step >= MIN_LAUNCHES:
                 yield _proposal(analysis, replay, loops, reading, later, in_step, stretches)
+
+
+def _goes_with(stepping: Stepwise | None, loop: Loop) -> bool:
+    """Whether a loop is one over time steps of which a layer does all in one call."""
+    return stepping is not None and bool(stepping.later[loop.first : loop.last].mean() > MAJORITY)
 
 
 def _backward(
@@ -350,10 +360,15 @@ class OneLayerForAllSteps:
     explanation = """
 When it applies
     A step calls a cell (lstm_cell, gru_cell, rnn_tanh_cell, rnn_relu_cell) eight or more times, and hardly anything is
-    called between two of them. Operators must be recorded.
+    called between two of them. Operators must be recorded. Or it calls a layer (nn.LSTM, nn.GRU, nn.RNN) eight or more
+    times in a row with one time step each, which is taken out of a sequence before the call, or the sequence was cut
+    into as many steps before, and nothing of another step is put to it. Shapes must be recorded.
 
 What is changed in the replay
-    A tenth of the host time of the cells and of their backward passes remains, and all work of the GPU.
+    A tenth of the host time of the cells and of their backward passes remains, and all work of the GPU. Of a layer's
+    calls the CPU makes the first, with what comes before the next; what others launch remains as far as its blocks fill
+    the GPU, and of the layer itself what a quarter of the GPU's peak in single precision takes, at least 5 us for each
+    time step and layer, twice that backwards, or half as much more or less.
 
 What makes it more or less
     The layer is no quicker where each time step fills the GPU. It cannot take the place of a cell whose input depends
@@ -362,6 +377,8 @@ What makes it more or less
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         whole, host = surroundings_of(analysis).whole_operator, replay.host
+        if (found := stepwise(analysis, replay)) is not None:
+            yield _in_one_call(analysis, replay, found)
         cells = whole[(whole >= 0) & (autograd_functions(analysis) < 0)]
         cells = distinct_values(cells[named(analysis.trace, cells, _CELLS.match)])
         often = per_step(replay, len(cells))
@@ -370,23 +387,47 @@ What makes it more or less
             return
         nodes = calls_of(analysis, cells)
         inner = nodes & np.append(False, nodes[:-1]) & np.append(False, np.diff(host.step) == 0)
-        launches = per_step(replay, float(np.count_nonzero(nodes[replay.device.launch])))
 
         def change(overlay: Overlay) -> None:
             overlay.gap[inner] *= CELLS_LEFT
             overlay.cost[nodes] *= CELLS_LEFT
 
-        yield Proposal(
-            title=(
-                f"Let one layer go through all time steps: a cell is called {often:,.0f} times {replay.in_step}, with "
-                f"{launches:,.0f} launches"
-            ),
-            categories=(Category.LAUNCH_BOUND,),
-            culprit=analysis.trace.name(int(cells[0])),
-            problem="A cell is called for each time step",
-            remedy=STEPS_IN_ONE_LAYER,
-            expected=change,
-        )
+        yield replace(_all_steps(analysis, replay, cells, nodes, "cell", change), key="cells")
+
+
+def _all_steps(
+    analysis: Analysis, replay: Replay, calls: I64, nodes: BOOL, what: str, change: Change
+) -> Proposal:
+    often = per_step(replay, len(calls))
+    launches = per_step(replay, float(np.count_nonzero(nodes[replay.device.launch])))
+    return Proposal(
+        title=(
+            f"Let one layer go through all time steps: a {what} is called {often:,.0f} times {replay.in_step}, with "
+            f"{launches:,.0f} launches"
+        ),
+        categories=(Category.LAUNCH_BOUND,),
+        culprit=analysis.trace.name(int(calls[0])),
+        problem=f"A {what} is called for each time step",
+        remedy=STEPS_IN_ONE_LAYER,
+        expected=change,
+    )
+
+
+def _in_one_call(analysis: Analysis, replay: Replay, found: Stepwise) -> Proposal:
+    fills = filled(replay)
+    of_layers = found.layers[replay.device.launch]
+
+    def change(part: float) -> Change:
+        left = np.where(of_layers, np.minimum(found.left * part, 1.0), fills)
+        return joined(replay, found.later, left)
+
+    told = _all_steps(analysis, replay, found.calls, found.later, "layer", change(1.0))
+    return replace(
+        told,
+        low=change(UNSURE),
+        high=change(1 / UNSURE),
+        depends_on="how long the GPU takes for a time step of the layer",
+    )
 
 
 def _others_between(replay: Replay, nodes: I64) -> int:
