@@ -396,7 +396,8 @@ class KeepActivations:
 When it applies
     Operators of the forward pass run inside functions of the backward pass for at least 5 % of the GPU's time, and
     the GPU's memory, if it was recorded, is at most 70 % full. Or a CUDA graph has kernels of the forward pass, by
-    their names, before the first one of the backward pass and again between those.
+    their names, before the first one of the backward pass and again between those. So has a step where no operators
+    were recorded; there eight or more launches in a row must come in an order of the forward pass.
 
 What is changed in the replay
     Everything up to the last of these operators in each function is gone, and of a graph the time of its forward pass.

@@ -30,6 +30,8 @@ def computed_again(analysis: Analysis, replay: Replay) -> BOOL:
     """
     around, host = surroundings_of(analysis), replay.host
     function, operator = autograd_functions(analysis), around.around(FORWARD.__contains__)
+    if not len(analysis.trace.events.of_kind(EventKind.CPU_OP)):
+        return _again_by_kernels(analysis, replay)
     found = np.zeros(len(function), bool)
     forward = np.flatnonzero((function >= 0) & (operator >= 0))
     if not len(forward):
@@ -111,20 +113,74 @@ def computed_again_in_graphs(analysis: Analysis, replay: Replay) -> F64:
     return found
 
 
+ALIKE_IN_A_ROW = 4  # calls that come in the forward pass in the same order
+MIN_BLOCK = 8  # calls in a row: fewer are a layer that the backward pass has, too
+
+
+def _again_by_kernels(analysis: Analysis, replay: Replay) -> BOOL:
+    """The same where no operators were recorded: what launches the forward pass's kernels in the same order again.
+
+    That is behind the first kernel of the backward pass in a step, in rows of calls among which are layers of the
+    forward pass, and kernels of the backward pass between them.
+    """
+    host, device = replay.host, replay.device
+    found = np.zeros(len(host), bool)
+    name = np.full(len(host), -1, np.int64)
+    reverse = slice(None, None, -1)  # the first operation of a call that has several
+    name[device.launch[reverse]] = analysis.trace.events.name[device.event[reverse]]
+    kind = np.full(len(host), _OTHER)
+    kind[device.launch[reverse]] = numbers_of(analysis.trace, device.event, _kind)[reverse]
+    launching = np.flatnonzero(name >= 0)
+    for _, rows in rows_by(host.step[launching]):
+        calls = launching[rows]
+        back = np.flatnonzero(kind[calls] == _BACK)
+        if len(back) and _repeats(kind[calls], back):
+            layers = kind[calls] == _AHEAD
+            last = int(np.flatnonzero(layers[: back[0]])[-1])  # what follows may be of the backward pass
+            later = calls[back[0] :]
+            found[later] = _in_the_order_of(name[calls[: last + 1]], name[later], layers[back[0] :])
+    return found
+
+
+def _in_the_order_of(first: I64, later: I64, layers: BOOL) -> BOOL:
+    """Which of the later calls lie in a row of enough that the first ones have, too, with a layer among them."""
+    found = np.zeros(len(later), bool)
+    if min(len(first), len(later)) < ALIKE_IN_A_ROW:
+        return found
+    factors = np.power(np.int64(1_000_003), np.arange(ALIKE_IN_A_ROW))  # it may overflow
+    known, mine = (
+        (np.lib.stride_tricks.sliding_window_view(each, ALIKE_IN_A_ROW) * factors).sum(axis=1)
+        for each in (first, later)
+    )
+    begins = np.append(np.isin(mine, known), np.zeros(ALIKE_IN_A_ROW - 1, bool))
+    for place in range(ALIKE_IN_A_ROW):
+        found[place:] |= begins[: len(found) - place]
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], found, [False])).astype(np.int8)))
+    for begin, end in edges.reshape(-1, 2).tolist():
+        found[begin:end] = end - begin >= MIN_BLOCK and bool(layers[begin:end].any())
+    return found
+
+
+def _repeats(kinds: I64, back: I64) -> bool:
+    """Whether layers of the forward pass come again between those of the backward pass, not as another pass."""
+    ahead = np.flatnonzero(kinds == _AHEAD)
+    first, later = ahead[ahead < back[0]], ahead[ahead > back[0]]
+    if len(first) < MIN_LAYERS or len(later) < MAJORITY * len(first):
+        return False
+    # in a row they are the forward pass of another micro-batch
+    return bool(np.bincount(np.searchsorted(back, later)).max() <= MAJORITY * len(first))
+
+
 def _kind(name: str) -> int:
     plain = name.lower()
     return _BACK if _BACKWARD.search(plain) else _AHEAD if _FORWARD.search(plain) else _OTHER
 
 
 def _again(kinds: I64, took: F64) -> float:
-    ahead, back = (np.flatnonzero(kinds == kind) for kind in (_AHEAD, _BACK))
-    if not len(back):
+    back = np.flatnonzero(kinds == _BACK)
+    if not len(back) or not _repeats(kinds, back):
         return 0.0
+    ahead = np.flatnonzero(kinds == _AHEAD)
     first, later = ahead[ahead < back[0]], ahead[ahead > back[0]]
-    if len(first) < MIN_LAYERS or len(later) < MAJORITY * len(first):
-        return 0.0
-    in_a_row = np.bincount(np.searchsorted(back, later)).max()
-    if in_a_row > MAJORITY * len(first):  # the forward pass of another micro-batch
-        return 0.0
     once = took[first[0] : first[-1] + 1].sum()
     return float(min(once * len(later) / len(first), took[back[0] :].sum()) / max(took.sum(), 1.0))
