@@ -312,7 +312,7 @@ def test_an_export_of_a_camera_application_is_told_as_a_pace(tmp_path: Path, kno
 
 
 @pytest.mark.parametrize(
-    ("slept", "label"), [(0.6, "waiting for a thread that sleeps"), (0.4, "waiting for the CPU")]
+    ("slept", "label"), [(0.6, "waiting for a sleeping thread"), (0.4, "waiting for the CPU")]
 )
 def test_the_time_that_a_thread_sleeps_is_not_called_waiting_for_the_cpu(slept: float, label: str) -> None:
     analysis = Analysis(rounds(slept=slept).build())

@@ -86,7 +86,7 @@ class IdleTable:
     def label(self, cause: Cause) -> str:
         """What the window says for a cause in this recording."""
         if cause is Cause.HOST and self.sleeps:
-            return "waiting for a thread that sleeps"
+            return "waiting for a sleeping thread"
         return f"waiting for {self.host}" if cause is Cause.HOST else cause.label
 
     def culprit_of(self, row: int) -> Culprit:
