@@ -112,7 +112,9 @@ def test_what_leads_up_to_a_failure_never_begins_before_the_recording(
 
 
 @pytest.mark.parametrize(
-    ("held", "uneven"), [(1 * MB, False), (3 * MB, True), (49 * MB, True), (51 * MB, False)], ids=str
+    ("held", "uneven"),
+    [(19 * MB // 10, False), (21 * MB // 10, True), (49 * MB, True), (51 * MB, False)],
+    ids=str,
 )
 def test_other_gpus_that_hold_less_show_that_the_work_is_split_unevenly(
     tmp_path: Path, held: int, uneven: bool
