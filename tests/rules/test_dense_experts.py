@@ -47,12 +47,19 @@ def batched(rows: int) -> list[Step]:
     ]
 
 
-def promised(called: Sequence[Step], rest: float = REST) -> dict[str, Promise]:
+def promised(called: Sequence[Step], rest: float = REST, gradients: int = 0) -> dict[str, Promise]:
+    """So many of the last operators compute the gradient of the first one."""
+
     def body(trace: TinyTrace, _: int) -> None:
         at, on_gpu = 10.0, 20.0
         trace.operation(20, 20 + rest, "sm90_gemm", 2)
         on_gpu += rest
-        for name, shapes, us in called:
+        for place, (name, shapes, us) in enumerate(called):
+            number = None if place else trace.op(at, at + 5, "aten::linear")
+            if place >= len(called) - gradients:
+                number = trace.op(at, at + 5.5, "autograd::engine::evaluate_function: AddmmBackward0")
+            if number is not None:
+                trace.builder.attribute(Attribute.SEQUENCE, np.array([number]), 7)
             event = np.array([trace.op(at, at + 5, name)])
             text = trace.builder.string(json.dumps(shapes))
             trace.builder.attribute(Attribute.INPUT_DIMS, event, text)
@@ -130,3 +137,10 @@ def test_experts_are_then_called_at_once() -> None:
     called = [*chosen(experts=32), *expert() * 32]
     made = promised([(name, shapes, us / 20) for name, shapes, us in called], 20.0)[SendTokensToExperts.id]
     assert made.expected > 3.0
+
+
+def test_products_of_gradients_are_no_experts() -> None:
+    """There are as many of equal sizes: for the queries, the keys, the values and the output of an attention."""
+    called = [*chosen(), *expert() * EXPERTS]
+    assert SendTokensToExperts.id in promised(called)
+    assert SendTokensToExperts.id not in promised(called, gradients=5 * EXPERTS)

@@ -102,6 +102,28 @@ def test_conversions_go_and_half_of_the_transforms_and_of_what_works_on_the_spec
     assert bare.expected == pytest.approx(whole / (REST + 100 + 100 + 100), rel=0.05)
 
 
+def test_a_transform_along_one_dimension_computes_one_half_already() -> None:
+    """What fills in the other half goes, and half of what works on both remains."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        trace.operation(20, 320, "sm90_gemm", 2)
+        trace.op(10, 40, "aten::fft_fft")
+        trace.op(11, 36, "aten::_fft_r2c")
+        back, real = trace.op(50, 70, "aten::fft_ifft"), trace.op(80, 90, "aten::real")
+        assert back < real
+        trace.operation(320, 420, "void vector_fft_r2c", 12)
+        trace.operation(420, 520, "_fft_conjugate_copy_kernel", 20)
+        trace.operation(520, 720, "void vector_fft", 52)
+        trace.call(100, 725, "cudaDeviceSynchronize")
+
+    made = next(
+        each
+        for each in plan_of_body(body, length=740).promises
+        if each.proposal.fix == TransformRealNumbers.id
+    )
+    assert made.expected == pytest.approx(740 / (740 - 100 - 100), rel=0.05)
+
+
 def test_the_gradient_of_a_transform_stays_and_that_of_its_conversion_goes() -> None:
     """As operators of autograd they bear the number of the forward one."""
 

@@ -81,9 +81,9 @@ What makes it more or less
 """
 
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
-        again = computed_again(analysis, replay)
-        operator = np.where(again, surroundings_of(analysis).whole_operator, called_operators(analysis))
-        found = dense_experts(analysis, operator)
+        whole, called = surroundings_of(analysis).whole_operator, called_operators(analysis)
+        operator = np.where(computed_again(analysis, replay), whole, called)
+        found = dense_experts(analysis, operator, gradients=whole[whole != operator])
         nodes, launch = np.isin(operator, found.operators), replay.device.launch
         share = share_of(replay, nodes[launch])
         if share < MIN_GPU_SHARE:
@@ -118,13 +118,17 @@ What makes it more or less
         )
 
 
-def dense_experts(analysis: Analysis, operator: I64) -> DenseExperts:
-    """The experts of all layers that compute all tokens, among what threads do that call these operators."""
+def dense_experts(analysis: Analysis, operator: I64, gradients: I64) -> DenseExperts:
+    """The experts of all layers that compute all tokens, among what threads do that call these operators.
+
+    What computes gradients looks like experts, too: a product for the gradient of each layer, with equal sizes.
+    """
     trace = analysis.trace
     operators, alike, chosen, experts = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0)], 0
     if Attribute.INPUT_DIMS in trace.attributes:
         for activity, _ in analysis.threads.by_thread(distinct_values(operator[operator >= 0])):
             called = activity.whole_operators
+            called = called[~np.isin(called, gradients)]
             picks = np.flatnonzero(named(trace, called, _PICKS.__contains__))
             for at, end in zip(picks.tolist(), np.append(picks[1:], len(called)).tolist(), strict=False):
                 behind = called[at : min(end, at + FAR)]

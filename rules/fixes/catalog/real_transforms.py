@@ -32,7 +32,8 @@ NEAR = 2  # operators between a transform back and taking its real part: shiftin
 _FORWARD = aten("fft_fft fft_fft2 fft_fftn")
 _BACK = aten("fft_ifft fft_ifft2 fft_ifftn")
 _REAL = "aten::real"
-_CONVERTS = "aten::_to_copy"  # in a transform, which converts what is no complex number
+_CONVERTS = "aten::_to_copy"  # in a transform of several dimensions, which converts what is no complex number
+_FILLS = "aten::_fft_r2c"  # in one along a single dimension, which computes one half and fills in the other
 _COMPLEX = "c10::complex"
 
 
@@ -51,15 +52,15 @@ class TransformRealNumbers:
     id = "transform-real-numbers"
     explanation = f"""
 When it applies
-    torch.fft.fft, fft2 or fftn is given real numbers, which it converts to complex ones. If the program transforms
-    back, behind the next ifft, ifft2 or ifftn at most {NEAR} operators come before its real part is taken. All of that,
-    what works on complex tensors of at least half that size in between, and the gradients take at least 5 % of the
-    GPU's time.
+    torch.fft.fft, fft2 or fftn is given real numbers, which it converts to complex ones, or of which it computes half
+    of the spectrum and fills in the other. If the program transforms back, behind the next ifft, ifft2 or ifftn at
+    most {NEAR} operators come before its real part is taken. All of that, what works on complex tensors of at least
+    half that size in between, and the gradients take at least 5 % of the GPU's time.
 
 What is changed in the replay
-    The conversions are gone, and taking the real part. Half of the transforms' time remains, and half of what works on
-    the spectrum, with its gradients. The gradient of a transform of real numbers is one of complex ones again, and
-    stays.
+    Converting, filling in and taking the real part are gone. Half of the transforms' time remains, but for those that
+    compute one half already, and half of what works on the spectrum, with its gradients. The gradient of a transform of
+    real numbers is one of complex ones again, and stays.
 
 What makes it more or less
     Whether what works on the spectrum needs both halves: at least, it stays as it is. What only filled in the other
@@ -79,12 +80,13 @@ What makes it more or less
         )
         function = autograd_functions(analysis)
         backward = function >= 0
-        converting = surroundings_of(analysis).inside(_CONVERTS.__eq__)
+        converting, filling = (surroundings_of(analysis).inside(each.__eq__) for each in (_CONVERTS, _FILLS))
         converting[backward] = named(
             analysis.trace, function[backward], lambda name: "ToCopyBackward" in name
         )
-        gone = taking | (forward & converting[launch])
-        halved = back | (forward & ~backward[launch])
+        fills = named(analysis.trace, replay.device.event, lambda name: "fft_conjugate_copy" in name)
+        gone = taking | (forward & (converting[launch] | fills))
+        halved = back | (forward & ~(filling | backward)[launch])
         dropped = without_operations(gone)
         yield Proposal(
             title=f"Transform real numbers as such: {percent(share)} of the GPU's time works on spectra of which one "
@@ -156,11 +158,11 @@ def _of_gradients(analysis: Analysis, sizes: F64) -> I64:
 
 
 def _are_given_real(analysis: Analysis, transforms: I64) -> np.ndarray:
-    """Which transforms convert what they are given: inside of them, before all else."""
+    """Which transforms convert what they are given, or have code for real numbers inside of them."""
     trace, found = analysis.trace, np.zeros(len(transforms), bool)
     for activity, mine in analysis.threads.by_thread(transforms):
         operators = activity.of_kind(EventKind.CPU_OP)
-        converts = trace.events.start[operators[named(trace, operators, _CONVERTS.__eq__)]]
+        converts = trace.events.start[operators[named(trace, operators, (_CONVERTS, _FILLS).__contains__)]]
         begin, end = trace.events.spans(transforms[mine])
         converts = np.sort(converts)
         found[mine] = np.searchsorted(converts, end) > np.searchsorted(converts, begin)
