@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import numpy as np
@@ -36,8 +37,8 @@ def normalising(*, also: str = "some_other_kernel", every: int = 1) -> Body:
     return body
 
 
-def promised(body: Body, fix: str, count: int = 6) -> list[Promise]:
-    plan = plan_of_body(body, count=count, length=LAYERS * LONG + 40)
+def promised(body: Body, fix: str, count: int = 6, length: float = LAYERS * LONG + 40) -> list[Promise]:
+    plan = plan_of_body(body, count=count, length=length)
     return [each for each in plan.promises if each.proposal.fix == fix]
 
 
@@ -82,6 +83,67 @@ def test_an_optimized_or_transposed_convolution_is_no_training(kernel: str, trai
 
 
 WEIGHT, DATA = [128, 64, 3, 3], [8, 64, 32, 32]
+LAYER = ("aten::conv2d", [DATA, WEIGHT])
+BEFORE = ("aten::relu", [DATA])
+MULTIPLY = ("aten::mv", [[128, 576], [576]])
+DIVIDE = ("aten::div", [WEIGHT, []])
+
+
+def making(called: list[tuple[str, list[list[int]]]], *, trains: bool = False) -> Body:
+    """Ten times these operators, each of which launches a kernel of 2 us."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 5.0
+        for name, shapes in called * 10:
+            event = np.array([trace.op(at, at + 9, name)])
+            text = trace.builder.string(json.dumps(shapes))
+            trace.builder.attribute(Attribute.INPUT_DIMS, event, text)
+            trace.operation(at + 6, at + 8, "void a_kernel", at + 1)
+            at += 12
+        trace.operation(at + 6, at + 8, "void conv_backward" if trains else "void last", at + 1)
+        trace.call(at + 8, at + 14, "cudaDeviceSynchronize")
+
+    return body
+
+
+@pytest.mark.parametrize(
+    ("called", "found"),
+    [
+        ([BEFORE, MULTIPLY, DIVIDE, LAYER], True),
+        ([BEFORE, DIVIDE, LAYER], True),
+        ([BEFORE, DIVIDE, ("aten::view", [WEIGHT]), LAYER], True),
+        ([DIVIDE, BEFORE, LAYER], False),
+        ([BEFORE, MULTIPLY, LAYER], False),
+        ([BEFORE, ("aten::to", [WEIGHT]), DIVIDE, LAYER], False),
+        ([BEFORE, ("aten::mm", [[128, 4], [4, 576]]), DIVIDE, LAYER], False),
+        ([BEFORE, DIVIDE, ("aten::conv2d", [WEIGHT, WEIGHT])], False),
+    ],
+    ids=[
+        "spectral_norm",
+        "scaled",
+        "scaled and seen otherwise",
+        "data in between",
+        "nothing of their sizes",
+        "converted",
+        "a low-rank update",
+        "data of as many elements",
+    ],
+)
+def test_weights_that_are_computed_of_others_before_each_layer(
+    called: list[tuple[str, list[list[int]]]], found: bool
+) -> None:
+    length = len(called) * 120 + 40
+    assert bool(promised(making(called), "fold-weight-norm", length=length)) is found
+    assert not promised(making(called, trains=True), "fold-weight-norm", length=length)
+
+
+def test_what_computes_weights_has_a_name_of_its_own() -> None:
+    """All but the layers and what comes before them goes."""
+    for before, title in ((MULTIPLY, "parametrisation"), (("aten::dot", [[576], [576]]), "normalisation")):
+        called = [BEFORE, before, DIVIDE, LAYER]
+        (made,) = promised(making(called), "fold-weight-norm", length=520)
+        assert made.proposal.title.startswith(f"Fold the weight {title} into the weights: 10 weights")
+        assert made.low < 1.3 < made.expected < 2.2
 
 
 @pytest.mark.parametrize(

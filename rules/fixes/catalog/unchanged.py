@@ -20,8 +20,8 @@ from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix
 from rules.fixes.changes import per_step, share_of, unchanged, without_calls
-from rules.fixes.forms.converted_weights import converts_weights, normalises_weights
-from rules.fixes.forms.written import Work, called_in_order, costly_calls, work_in_order
+from rules.fixes.forms.converted_weights import converts_weights, makes_weights, normalises_weights
+from rules.fixes.forms.written import Work, called_in_order, calls_of, costly_calls, work_in_order
 from rules.kernels.recorded_shapes import Shape, inputs_of_event, tensors_by_dims
 from rules.losses.cpu_work import MIN_STEPS
 from rules.remedies.remedy import pytorch_remedy, remedy
@@ -77,6 +77,7 @@ What makes it more or less
         )
 
 
+_NORMALISES = regex(r"aten::(_weight_norm|linalg_vector_norm|norm|dot|vdot|std\w*|var\w*)$")
 _FOLDING_CODE = """from torch.nn.utils import parametrize
 
 for module in model.modules():                      # once, after the weights are loaded
@@ -91,9 +92,10 @@ class FoldWeightNorm:
     explanation = """
 When it applies
     Nothing is trained, and in every one of at least two steps kernels normalise weights (torch.nn.utils.weight_norm).
+    Or, where shapes were recorded, operators right before a layer work on its weights alone (as for spectral_norm).
 
 What is changed in the replay
-    These kernels are gone, with the time before their launches. At least, that time stays.
+    All of that is gone, with the time before the launches. At least, that time stays.
 
 What makes it more or less
     How much of the time before a launch Python takes to compute the weights as a parametrisation: that goes, too.
@@ -102,19 +104,22 @@ What makes it more or less
     def proposals(self, analysis: Analysis, replay: Replay) -> Iterable[Proposal]:
         if is_training(analysis):
             return
-        nodes = normalises_weights(replay)
+        trace, normalises = analysis.trace, normalises_weights(replay)
+        made, lasts = makes_weights(analysis)
+        nodes = normalises | calls_of(analysis, made)
         steps = distinct_values(replay.host.step[nodes])
         if len(steps) < max(replay.steps, MIN_STEPS):
             return
-        often = per_step(replay, float(nodes.sum()))
+        is_norm = bool(normalises.any() or named(trace, made, _NORMALISES.match).any())
+        what, how = ("normalisation", "normalised") if is_norm else ("parametrisation", "computed")
+        often = per_step(replay, float(np.isin(lasts, called_operators(analysis)).sum() or normalises.sum()))
         yield Proposal(
             title=(
-                f"Fold the weight normalisation into the weights: {often:,.0f} weights are normalised again "
-                f"{replay.in_step}"
+                f"Fold the weight {what} into the weights: {often:,.0f} weights are {how} again {replay.in_step}"
             ),
             categories=(Category.RECOMPUTATION, Category.LAUNCH_BOUND, Category.HOST_BOUND),
-            culprit="aten::_weight_norm",
-            problem="Weights are normalised again in each call",
+            culprit="aten::_weight_norm" if is_norm else "parametrised weights",
+            problem=f"Weights are {how} again in each call",
             remedy=pytorch_remedy(
                 "Remove the parametrisation once the model is loaded and no longer trained: the weights then stay "
                 "as they are normalised.",

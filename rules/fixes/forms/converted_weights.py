@@ -13,7 +13,8 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import Innermost, outermost
 from rules.analysis.names.operators import aten
 from rules.fixes.changes import of_nodes
-from rules.kernels.recorded_shapes import inputs_in
+from rules.fixes.forms.written import called_in_order
+from rules.kernels.recorded_shapes import Shape, inputs_in, tensors_by_dims
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 
@@ -78,6 +79,57 @@ def of_weights(trace: Trace, operators: I64) -> I64:
         for back, part in enumerate(reversed(parts)):
             found[behind[part & makes] + back] = True
     return operators[found]
+
+
+_LAYERS = aten("linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d")
+_PRODUCTS = _LAYERS | aten("mm matmul bmm addmm baddbmm einsum")
+
+
+def makes_weights(analysis: Analysis) -> tuple[I64, I64]:
+    """The operators right before a layer that compute its weights of others and work on no data, and the last of each.
+
+    The last one is given a tensor of the weights' sizes, and those before it are given parts of as many elements; the
+    data has another number of these. Conversions and products, as of low-rank updates, are told by themselves.
+    """
+    trace = analysis.trace
+    found, lasts = [np.empty(0, np.int64)], [-1]
+    for called in called_in_order(analysis):
+        dims = trace.attribute(Attribute.INPUT_DIMS, called, -1)
+        tensors = tensors_by_dims(trace, dims)
+        given = [tensors[each] for each in dims.tolist()]
+        views, others = (
+            named(trace, called, each.__contains__).tolist() for each in (_VIEWS, _CONVERTS | _PRODUCTS)
+        )
+        for layer in np.flatnonzero(named(trace, called, _LAYERS.__contains__)).tolist():
+            begin, last = _making(given, views, others, layer)
+            if begin < layer:
+                found.append(called[begin:layer])
+                lasts.append(int(called[last]))
+    return np.concatenate(found), np.array(lasts[1:], np.int64)
+
+
+def _making(given: list[list[Shape]], views: list[bool], others: list[bool], layer: int) -> tuple[int, int]:
+    """The first and the last of the operators before a layer that make its weights; the layer itself if none do."""
+    if len(given[layer]) < 2:
+        return layer, layer
+    weights, data, size = given[layer][1], math.prod(given[layer][0]), math.prod(given[layer][1])
+    last = layer - 1
+    while last >= 0 and views[last] and given[last][:1] != given[layer][:1]:
+        last -= 1
+    if last < 0 or weights not in given[last] or data == size or others[last]:
+        return layer, layer
+    first = last + 1
+    while first > 0 and _are_parts(given[first - 1], size, data):
+        first -= 1
+        if others[first]:
+            return layer, layer
+    return first, last
+
+
+def _are_parts(shapes: list[Shape], size: int, data: int) -> bool:
+    """Whether all tensors have a part of so many elements, and none as many as the data."""
+    sizes = [math.prod(each) for each in shapes]
+    return bool(sizes) and all(each and size % each == 0 and each != data for each in sizes)
 
 
 def _in_products(trace: Trace, operators: I64, every: I64) -> I64:
