@@ -19,7 +19,7 @@ from rules.fixes.removal import removal_of, removed_share
 from rules.fixes.step_time import StepTime, told_step_times
 from rules.fixes.told import finding_of, gives_of, is_unreported, names_itself
 from rules.ranking import AS_LARGE, after_waits, beside_a_pace, gives_less, limit_of, ranked, weight
-from rules.terms import MAJORITY
+from rules.terms import MAJORITY, CulpritKind
 from rules.wording.words import Part, part_of_steps
 
 IN_PART = 0.1  # of a finding's time: a change that takes so much of it is told beside it, where none takes most of it
@@ -166,7 +166,8 @@ def limiting_kernel(analysis: Analysis, problem: Finding) -> LongestKernel | Non
     longest = longest_kernel(analysis)
     if longest is None or longest.share < MAJORITY or longest.family is not Family.OTHER:
         return None
-    return None if problem.category in (Category.SMALL_GRID, Category.FP64) else longest
+    is_about = problem.culprit.kind is CulpritKind.KERNEL and problem.culprit.name == longest.name
+    return None if is_about or problem.category in (Category.SMALL_GRID, Category.FP64) else longest
 
 
 def _says_what_computes(analysis: Analysis, finding: Finding) -> bool:

@@ -56,6 +56,15 @@ def test_the_gpu_is_the_limit_where_kernels_compute_for_most_of_their_time(
     assert ("gpu-bound" in told(trace_of(moving))) is limits
 
 
+@pytest.mark.parametrize(
+    ("moving", "begins"), [(250.0, "Kernels wait for pages"), (0.0, "The GPU is the limit")]
+)
+def test_a_kernel_is_not_the_limit_before_its_own_wait_for_pages(moving: float, begins: str) -> None:
+    """A copy beside such a kernel would be small beside it; what the kernel itself waits for is not."""
+    analysis = Analysis(trace_of(moving, grid=4_000, block=256).build())
+    assert verdict(analysis, diagnose(analysis.trace)).startswith(begins)
+
+
 @pytest.mark.parametrize(("moving", "left"), [(0.0, 0.995), (300.0, 0.7), (600.0, 0.4)])
 def test_of_kernels_of_few_blocks_only_what_is_no_waiting_can_be_mended(moving: float, left: float) -> None:
     finding = told(trace_of(moving))["too-few-threads"]
