@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Qt, Signal, SignalInstance
 from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import (
     QButtonGroup,
@@ -23,6 +26,9 @@ from viewer.appearance import theme
 from viewer.appearance.widgets import NO_MARGINS, Form, Label, beside, fill, horizontal, tooltip, vertical
 from viewer.capture.request import CaptureRequest, NcuOptions, NsysOptions, Tool, TorchOptions, Window
 from viewer.capture.tools import ToolFound
+
+Part = TypeVar("Part", Window, TorchOptions, NsysOptions, NcuOptions)
+Spin = TypeVar("Spin", QSpinBox, QDoubleSpinBox)
 
 
 def number(least: int, most: int) -> QSpinBox:
@@ -115,6 +121,8 @@ class OptionsForm(QWidget):
         self.note = Label("", "secondary", wrap=True)
         self._pages = QStackedWidget()
         self._found: dict[Tool, ToolFound] = {}
+        # by the part of a request and the name of an option: what its field says, and how to show a value in it
+        self._fields: dict[type, dict[str, tuple[Callable[[], Any], Callable[[Any], None]]]] = {}
         self._make_torch()
         self._make_nsys()
         self._make_ncu()
@@ -128,79 +136,24 @@ class OptionsForm(QWidget):
 
     def apply_to(self, request: CaptureRequest) -> CaptureRequest:
         """The request with this form's options; what the form does not show stays as it was."""
-        window = replace(
-            self._base.window,
-            steps=list(STEPS.values())[self.steps.currentIndex()],
-            region=self.region.text().strip(),
-            skip_first=self.skip_first.value(),
-            warmup=self.warmup.value(),
-            active=self.active.value(),
-            time_limit_s=self.time_limit.value(),
-            delay_s=self.delay.value(),
-            phases=self.phases.isChecked(),
-            modules=self.modules.isChecked(),
-            keep_running=self.keep_running.isChecked(),
-        )
-        traces = tuple(word.strip() for word in self.traces.text().split(",") if word.strip())
         return replace(
             request,
             tool=self.tool,
-            window=window,
-            torch=TorchOptions(self.shapes.isChecked(), self.stacks.isChecked(), self.memory.isChecked()),
-            nsys=NsysOptions(
-                traces,
-                list(RANGES.values())[self.nsys_range.currentIndex()],
-                self.duration.value(),
-                self.nvtx_range.text().strip(),
-                "node" if self.graph_nodes.isChecked() else "graph",
-                self.python_sampling.isChecked(),
-                self.gpu_metrics.isChecked(),
-            ),
-            ncu=NcuOptions(
-                list(SETS.values())[self.section_set.currentIndex()],
-                self.kernel_name.text().strip(),
-                self._base.ncu.kernel_name_base,
-                self.launch_skip.value(),
-                self.launch_count.value(),
-                self.keep_clocks.isChecked(),
-                "steps" if self.ncu_steps.isChecked() else "whole",
-                self._base.ncu.source,
-            ),
+            window=self._read(self._base.window),
+            torch=self._read(TorchOptions()),
+            nsys=self._read(self._base.nsys),
+            ncu=self._read(self._base.ncu),
         )
+
+    def _read(self, part: Part) -> Part:
+        return replace(part, **{name: value() for name, (value, _) in self._fields[type(part)].items()})
 
     def show_request(self, request: CaptureRequest) -> None:
         self._base = request
-        window, nsys, ncu, torch = request.window, request.nsys, request.ncu, request.torch
         self.tools.button(list(Tool).index(request.tool)).setChecked(True)
-        self.steps.setCurrentIndex(_index(STEPS, window.steps))
-        self.region.setText(window.region)
-        for spin, value in (
-            (self.skip_first, window.skip_first),
-            (self.warmup, window.warmup),
-            (self.active, window.active),
-        ):
-            spin.setValue(value)
-        self.time_limit.setValue(window.time_limit_s)
-        self.delay.setValue(window.delay_s)
-        self.shapes.setChecked(torch.shapes)
-        self.stacks.setChecked(torch.stacks)
-        self.memory.setChecked(torch.memory)
-        self.phases.setChecked(window.phases)
-        self.modules.setChecked(window.modules)
-        self.keep_running.setChecked(window.keep_running)
-        self.traces.setText(",".join(nsys.traces))
-        self.nsys_range.setCurrentIndex(_index(RANGES, nsys.range))
-        self.duration.setValue(nsys.duration_s)
-        self.nvtx_range.setText(nsys.nvtx_range)
-        self.graph_nodes.setChecked(nsys.graph_mode == "node")
-        self.python_sampling.setChecked(nsys.python_sampling)
-        self.gpu_metrics.setChecked(nsys.gpu_metrics)
-        self.section_set.setCurrentIndex(_index(SETS, ncu.section_set))
-        self.kernel_name.setText(ncu.kernel_name)
-        self.launch_skip.setValue(ncu.launch_skip)
-        self.launch_count.setValue(ncu.launch_count)
-        self.keep_clocks.setChecked(ncu.keep_clocks)
-        self.ncu_steps.setChecked(ncu.range == "steps")
+        for part in (request.window, request.torch, request.nsys, request.ncu):
+            for name, (_, show) in self._fields[type(part)].items():
+                show(getattr(part, name))
         self._follow()
 
     def show_tools(self, found: dict[Tool, ToolFound]) -> None:
@@ -208,72 +161,87 @@ class OptionsForm(QWidget):
         self._follow()
 
     def _make_torch(self) -> None:
-        self.shapes = self._check("Shapes", "input shapes of every operator: needed to judge matrix sizes")
-        self.stacks = self._check("Stacks", "Python stacks: says which line; slows Python down")
-        self.memory = self._check("Memory", "every allocation and a snapshot: slower steps, larger files")
+        check = partial(self._check, TorchOptions)
+        self.shapes = check(
+            "shapes", "Shapes", "input shapes of every operator: needed to judge matrix sizes"
+        )
+        self.stacks = check("stacks", "Stacks", "Python stacks: says which line; slows Python down")
+        memory = check("memory", "Memory", "every allocation and a snapshot: slower steps, larger files")
         page = QWidget()
-        Form(page).add("Also record", self.shapes, self.stacks, self.memory)
+        Form(page).add("Also record", self.shapes, self.stacks, memory)
         self._pages.addWidget(page)
 
     def _make_nsys(self) -> None:
-        self.nsys_range = self._combo(list(RANGES))
-        self.duration = seconds(1, 3600)
-        self.duration.valueChanged.connect(self._edited)
-        self.nvtx_range = self._line("message@domain")
-        self.traces = self._line("cuda,nvtx")
-        self.graph_nodes = self._check(
-            "CUDA graphs node by node", "shows the kernels inside a graph; slows graphs down"
+        check = partial(self._check, NsysOptions)
+        self.nsys_range = self._combo(NsysOptions, "range", RANGES)
+        self.duration = self._spin(NsysOptions, "duration_s", seconds(1, 3600))
+        self.nvtx_range = self._line(NsysOptions, "nvtx_range", "message@domain")
+        traces = self._line(NsysOptions, "traces", "cuda,nvtx")
+        self._fields[NsysOptions]["traces"] = (
+            lambda: tuple(word.strip() for word in traces.text().split(",") if word.strip()),
+            lambda names: traces.setText(",".join(names)),
         )
-        self.python_sampling = self._check("Python sampling", "which Python code runs while the GPU waits")
-        self.gpu_metrics = self._check("GPU metrics", "needs the permission to read hardware counters")
         page = QWidget()
         form = Form(page)
         form.add("Record", self.nsys_range, self.duration, self.nvtx_range)
-        form.add("Trace", self.traces)
-        form.add("Also record", self.graph_nodes, self.python_sampling, self.gpu_metrics)
+        form.add("Trace", traces)
+        form.add(
+            "Also record",
+            check(
+                "graph_mode",
+                "CUDA graphs node by node",
+                "shows the kernels inside a graph; slows graphs down",
+                "node",
+                "graph",
+            ),
+            check("python_sampling", "Python sampling", "which Python code runs while the GPU waits"),
+            check("gpu_metrics", "GPU metrics", "needs the permission to read hardware counters"),
+        )
         self._pages.addWidget(page)
 
     def _make_ncu(self) -> None:
-        self.section_set = self._combo(list(SETS))
-        self.kernel_name = self._line("any kernel; a function name, or regex:EXPRESSION")
-        self.launch_skip = self._spin(0, 1_000_000)
-        self.launch_count = self._spin(0, 100_000)
-        self.launch_count.setSpecialValueText("all")
-        self.keep_clocks = self._check("Don't lock the clocks", "times as in production, but less steady")
-        self.ncu_steps = self._check("Only in the recorded steps", "skips the warm-up; needs a Python script")
+        check, spin = partial(self._check, NcuOptions), partial(self._spin, NcuOptions)
+        self.section_set = self._combo(NcuOptions, "section_set", SETS)
+        count = spin("launch_count", number(0, 100_000))
+        count.setSpecialValueText("all")
         page = QWidget()
         form = Form(page)
-        form.add("Kernel", self.kernel_name)
+        name = self._line(NcuOptions, "kernel_name", "any kernel; a function name, or regex:EXPRESSION")
+        form.add("Kernel", name)
+        skip = spin("launch_skip", number(0, 1_000_000))
+        form.add("Launches", Label("skip"), skip, Label("profile"), count, Label("set"), self.section_set)
         form.add(
-            "Launches",
-            Label("skip"),
-            self.launch_skip,
-            Label("profile"),
-            self.launch_count,
-            Label("set"),
-            self.section_set,
+            "",
+            check(
+                "range",
+                "Only in the recorded steps",
+                "skips the warm-up; needs a Python script",
+                "steps",
+                "whole",
+            ),
+            check("keep_clocks", "Don't lock the clocks", "times as in production, but less steady"),
         )
-        form.add("", self.ncu_steps, self.keep_clocks)
         self._pages.addWidget(page)
 
     def _make_window(self) -> None:
-        self.steps = self._combo(list(STEPS))
-        self.region = self._line("name of the region that begins a step")
-        self.skip_first, self.warmup, self.active = (
-            self._spin(0, 1_000_000),
-            self._spin(0, 10_000),
-            self._spin(1, 100_000),
+        check, spin = partial(self._check, Window), partial(self._spin, Window)
+        self.steps = self._combo(Window, "steps", STEPS)
+        self.region = self._line(Window, "region", "name of the region that begins a step")
+        self._step_counts = beside(
+            Label("skip"),
+            spin("skip_first", number(0, 1_000_000)),
+            Label("warm up"),
+            spin("warmup", number(0, 10_000)),
+            Label("record"),
+            spin("active", number(1, 100_000)),
+            Label("steps"),
         )
-        self.time_limit = seconds(1, 3600)
-        self.delay = seconds(0, 86_400)
-        for spin in (self.time_limit, self.delay):
-            spin.valueChanged.connect(self._edited)
-        self.phases = self._check("Name the phases", "ranges for data, forward, backward and optimizer")
-        self.modules = self._check(
-            "Name every module", "a range for each module call: more detail, more overhead"
-        )
-        self.keep_running = self._check(
-            "Keep the script running", "after recording ends; otherwise it is stopped"
+        self._time_limit = spin("time_limit_s", seconds(1, 3600))
+        self._whole_times = beside(Label("start after"), spin("delay_s", seconds(0, 86_400)))
+        self._of_the_script = (
+            check("phases", "Name the phases", "ranges for data, forward, backward and optimizer"),
+            check("modules", "Name every module", "a range for each module call: more detail, more overhead"),
+            check("keep_running", "Keep the script running", "after recording ends; otherwise it is stopped"),
         )
 
     def _lay_out(self) -> None:
@@ -289,19 +257,9 @@ class OptionsForm(QWidget):
         self.tools.idToggled.connect(lambda _, on: self._edited() if on else None)
         fill(column, buttons, self.note, self._pages)
         form = Form()
-        self._step_counts = beside(
-            Label("skip"),
-            self.skip_first,
-            Label("warm up"),
-            self.warmup,
-            Label("record"),
-            self.active,
-            Label("steps"),
-        )
-        self._whole_times = beside(Label("start after"), self.delay)
         form.add("Steps", self.steps, self.region, self._step_counts, self._whole_times)
-        form.add("At most", self.time_limit, Label("of recording", "secondary"))
-        form.add("Script", self.phases, self.modules, self.keep_running)
+        form.add("At most", self._time_limit, Label("of recording", "secondary"))
+        form.add("Script", *self._of_the_script)
         column.addLayout(form)
 
     def _follow(self) -> None:
@@ -331,33 +289,52 @@ class OptionsForm(QWidget):
         self._follow()
         self.changed.emit()
 
-    def _check(self, text: str, hint: str) -> QCheckBox:
+    def _bind(
+        self,
+        part: type,
+        name: str,
+        edited: SignalInstance,
+        value: Callable[[], Any],
+        show: Callable[[Any], None],
+    ) -> None:
+        self._fields.setdefault(part, {})[name] = value, show
+        edited.connect(self._edited)
+
+    def _check(
+        self, part: type, name: str, text: str, hint: str, on: object = True, off: object = False
+    ) -> QCheckBox:
         box = QCheckBox(text)
         box.setToolTip(tooltip(hint))
         outline = box.palette()
         outline.setColor(QPalette.ColorRole.Window, theme.current().text_secondary)
         box.setPalette(outline)
-        box.toggled.connect(self._edited)
+        self._bind(
+            part,
+            name,
+            box.toggled,
+            lambda: on if box.isChecked() else off,
+            lambda told: box.setChecked(told == on),
+        )
         return box
 
-    def _combo(self, items: list[str]) -> QComboBox:
-        combo = QComboBox()
-        combo.addItems(items)
-        combo.currentIndexChanged.connect(self._edited)
+    def _combo(self, part: type, name: str, choices: dict[str, str]) -> QComboBox:
+        combo, values = QComboBox(), list(choices.values())
+        combo.addItems(list(choices))
+        self._bind(
+            part,
+            name,
+            combo.currentIndexChanged,
+            lambda: values[combo.currentIndex()],
+            lambda value: combo.setCurrentIndex(values.index(value) if value in values else 0),
+        )
         return combo
 
-    def _line(self, placeholder: str) -> QLineEdit:
+    def _line(self, part: type, name: str, placeholder: str) -> QLineEdit:
         line = QLineEdit()
         line.setPlaceholderText(placeholder)
-        line.textChanged.connect(self._edited)
+        self._bind(part, name, line.textChanged, lambda: line.text().strip(), line.setText)
         return line
 
-    def _spin(self, least: int, most: int) -> QSpinBox:
-        spin = number(least, most)
-        spin.valueChanged.connect(self._edited)
+    def _spin(self, part: type, name: str, spin: Spin) -> Spin:
+        self._bind(part, name, spin.valueChanged, spin.value, spin.setValue)
         return spin
-
-
-def _index(table: dict[str, str], value: str) -> int:
-    values = list(table.values())
-    return values.index(value) if value in values else 0
