@@ -52,18 +52,33 @@ class Judgement:
         """
         if self.outcome is Outcome.NOT_COMPARABLE or self.ratio is None:
             return Decision.INCONCLUSIVE, f"The gate cannot decide: {self.reason}."
-        changes = f"a step takes {_percent(self.ratio.low)} to {_percent(self.ratio.high)} of its time before"
-        limit = 1 + most_percent / 100
-        if self.ratio.low >= limit and self.ratio.low > 1:
-            return Decision.FAILED, f"The gate failed: {changes}, and at most {_percent(limit)} is allowed."
-        if self.ratio.high < limit or self.ratio.low == self.ratio.high == 1:
-            return Decision.PASSED, f"The gate passed: {changes}, and up to {_percent(limit)} is allowed."
-        return (
-            Decision.INCONCLUSIVE,
-            f"The gate cannot decide: {changes}, and the limit of {_percent(limit)} lies between. "
-            "Record more steps on both sides.",
+        changes = (
+            f"a step takes {percent_of(self.ratio.low)} to {percent_of(self.ratio.high)} of its time before"
         )
+        return decided("The gate", changes, self.ratio.low, self.ratio.high, most_percent)
 
 
-def _percent(ratio: float) -> str:
+def decided(
+    what: str, changes: str, low: float, high: float, percent: float, *, falls: bool = False
+) -> tuple[Decision, str]:
+    """What a gate answers where after is ``low`` to ``high`` times before, which is the change that ``changes`` names.
+
+    By the whole interval; of what ``falls`` where it gets worse, such as a throughput, less is worse.
+    """
+    bound = percent_of(1 + (-percent if falls else percent) / 100)
+    worst, best = (1 / low, 1 / high) if falls else (high, low)
+    limit = 1 / (1 - percent / 100) if falls else 1 + percent / 100
+    if best >= limit and best > 1:
+        decision, at = Decision.FAILED, "at most"
+    elif worst < limit or low == high == 1:
+        decision, at = Decision.PASSED, "up to"
+    else:
+        why = f"{what} cannot decide: {changes}, and the limit of {bound} lies between."
+        return Decision.INCONCLUSIVE, f"{why} Record more steps on both sides."
+    at = "at least" if falls else at
+    return decision, f"{what} {decision.value}: {changes}, and {at} {bound} is allowed."
+
+
+def percent_of(ratio: float) -> str:
+    """A ratio as a percentage."""
     return f"{three_digits(ratio * 100)} %"

@@ -9,7 +9,7 @@ import numpy as np
 from parsers.model import F64
 from parsers.model.late import dataclass
 from parsers.model.units import NS_PER_S, duration, size, three_digits
-from rules.comparison.gate import Decision, Judgement, Outcome
+from rules.comparison.gate import Decision, Judgement, Outcome, decided, percent_of
 from rules.comparison.step_times import CONFIDENCE, MIN_STEPS, RESAMPLES, StepTimes, ratio_of_runs
 from rules.gates.against_kept import judgement_on
 from rules.gates.figures import RunFigures
@@ -70,27 +70,14 @@ def _answer(limit: Limit, gates: Gates, before: Runs, after: Runs, steps: Judgem
     if measured.missing:
         return Answer(limit, Decision.INCONCLUSIVE, f"{what} cannot decide: {measured.missing}.")
     falls = limit.quantity is Quantity.THROUGHPUT
-    decision = _decided(measured, limit.percent, falls)
-    bound = _percent(1 + (-1 if falls else 1) * limit.percent / 100)
-    same = measured.low == measured.high
-    range_ = _percent(measured.low) if same else f"{_percent(measured.low)} to {_percent(measured.high)}"
+    range_ = percent_of(measured.low)
+    if measured.high != measured.low:
+        range_ += f" to {percent_of(measured.high)}"
     changes = f"it is {range_} of what it was"
-    allowed = f"{'at least' if falls else 'up to'} {bound} is allowed"
-    said = {
-        Decision.PASSED: f"{what} passed: {changes}, and {allowed}.",
-        Decision.FAILED: f"{what} failed: {changes}, and {'at least' if falls else 'at most'} {bound} is allowed.",
-        Decision.INCONCLUSIVE: f"{what} cannot decide: {changes}, and the limit of {bound} lies between. "
-        "Record more steps on both sides.",
-    }
+    decision, why = decided(what, changes, measured.low, measured.high, limit.percent, falls=falls)
     write = _WRITTEN.get(limit.quantity, duration)
     return Answer(
-        limit,
-        decision,
-        said[decision],
-        write(measured.before),
-        write(measured.after),
-        measured.low,
-        measured.high,
+        limit, decision, why, write(measured.before), write(measured.after), measured.low, measured.high
     )
 
 
@@ -102,15 +89,6 @@ def _of_steps(limit: Limit, steps: Judgement) -> Answer:
     return Answer(
         limit, decision, why, duration(ratio.before.mean), duration(ratio.after.mean), ratio.low, ratio.high
     )
-
-
-def _decided(measured: _Measured, percent: float, falls: bool) -> Decision:
-    """By the whole interval, as for the step time; of a throughput, less is worse."""
-    low, high = (measured.low, measured.high) if not falls else (1 / measured.high, 1 / measured.low)
-    limit = 1 / (1 - percent / 100) if falls else 1 + percent / 100
-    if low >= limit and low > 1:
-        return Decision.FAILED
-    return Decision.PASSED if high < limit or low == high == 1 else Decision.INCONCLUSIVE
 
 
 def _measured(limit: Limit, gates: Gates, before: Runs, after: Runs, steps: Judgement) -> _Measured:
@@ -211,10 +189,6 @@ def _resampled_p99(steps: F64, random: np.random.Generator) -> F64:
     # of an order statistic of uniforms
     ranks = random.beta(0.99 * len(steps), 0.01 * len(steps) + 1, RESAMPLES)
     return np.asarray(np.interp(ranks * (len(steps) - 1), np.arange(len(steps)), ordered))
-
-
-def _percent(ratio: float) -> str:
-    return f"{three_digits(ratio * 100)} %"
 
 
 _WRITTEN: dict[Quantity, Callable[[float], str]] = {
