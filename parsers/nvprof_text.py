@@ -28,7 +28,7 @@ _OF_TRACE = (
 )  # fmt: skip
 _UNITS = {"Start": "us", "Duration": "us", "Static SMem": "B", "Dynamic SMem": "B", "Size": "B"}
 _SIZE = regex(r"(\d{1,12}(?:\.\d{1,9})?)(B|KB|MB|GB)")
-_BYTES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+BYTES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _PAGES = "Count Avg Size Min Size Max Size Total Size Total Time Name"  # of unified memory
 OF_PAGES = ("Unified memory", "Count", "Avg Size (B)", "Total Size (B)", "Total Time (us)")
 _OF_METRICS = ("Kernel", "Invocations", "Metric Name", "Metric Description", "Min", "Max", "Avg")
@@ -102,7 +102,7 @@ def gpu_trace(lines: Iterable[str]) -> tuple[tuple[str, ...], list[list[str]]]:
 
 def _in_bytes(size: str) -> str:
     found = _SIZE.fullmatch(size)
-    return f"{float(found[1]) * _BYTES[found[2]]:.0f}" if found else ""
+    return f"{float(found[1]) * BYTES[found[2]]:.0f}" if found else ""
 
 
 def _is_header(line: str) -> str:

@@ -13,7 +13,7 @@ from rules.analysis.gpu.launch_sizes import LongestKernel, longest_kernel
 from rules.analysis.idle.causes import Cause as IdleCause
 from rules.analysis.names.families import Family
 from rules.analysis.recording.subject import subject_of
-from rules.findings.base import Category, Finding, Severity, severity_of
+from rules.findings.base import LOUD, Category, Finding, Severity, severity_of
 from rules.fixes.plan import Plan, Promise, plan_of
 from rules.fixes.removal import removal_of, removed_share
 from rules.fixes.step_time import StepTime, told_step_times
@@ -38,7 +38,6 @@ SMALLER_UNEXPLAINED = 0.5  # ... idle time that nobody can explain, and that nob
 # times what mending the first problem gives: a wait that long limits the run, whatever mends it
 FAR_LARGER_WAIT = 3.0
 LIMITING_WAIT = 0.4  # of a step
-_LOUD = (Severity.HIGH, Severity.MEDIUM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +120,7 @@ def leading(analysis: Analysis, findings: Sequence[Finding]) -> Finding | None:
 
 def first_problem(findings: Sequence[Finding]) -> Finding | None:
     """The first finding that accuses something and is not negligible."""
-    return next((each for each in findings if each.category.accuses and each.severity in _LOUD), None)
+    return next((each for each in findings if each.category.accuses and each.severity in LOUD), None)
 
 
 def limiting_problem(analysis: Analysis, findings: Sequence[Finding]) -> Finding | None:
@@ -138,7 +137,7 @@ def limiting_problem(analysis: Analysis, findings: Sequence[Finding]) -> Finding
     waits = [
         each
         for each in findings
-        if each.severity in _LOUD
+        if each.severity in LOUD
         and isinstance(each.category.about, IdleCause)
         and (each.fix in ("", first.fix) or each.share >= FAR_LARGER_WAIT * gives.get(each.fix, 1.0))
     ]
@@ -331,7 +330,7 @@ def _without_recorder(finding: Finding, times: Mapping[int, StepTime]) -> Findin
     about = finding.category.about
     if about is None or finding.of_recording or finding.kernel is not None or not times:
         return finding
-    key = _KEYS.get(about, "compute") if isinstance(about, Family) else about.key
+    key = PARTS_OF_FAMILIES.get(about, "compute") if isinstance(about, Family) else about.key
     # a late rank costs the others' time
     device = None if finding.category is Category.STRAGGLER else finding.device
     time = times.get(-1 if device is None else device)
@@ -343,7 +342,7 @@ def _without_recorder(finding: Finding, times: Mapping[int, StepTime]) -> Findin
     return _told_as(finding, finding.share * scale, scale, time)
 
 
-_KEYS = {Family.COPY: "copy", Family.COLLECTIVE: "communication"}
+PARTS_OF_FAMILIES = {Family.COPY: "copy", Family.COLLECTIVE: "communication"}
 
 
 def _told_as(finding: Finding, share: float, scale: float, time: StepTime) -> Finding:

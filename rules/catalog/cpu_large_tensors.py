@@ -14,7 +14,7 @@ from parsers.model.names.per_name import named
 from parsers.model.units import duration, percent
 from rules.analysis.arithmetic.intervals import EMPTY, Intervals, clip, contains, length, measure, union
 from rules.analysis.cpu.cpu_time import CpuTime
-from rules.analysis.names.operators import aten
+from rules.analysis.names.operators import FILLS, PRODUCTS
 from rules.findings.base import Category, Finding, Need, rule
 from rules.kernels.pair_distances import (
     BETWEEN,
@@ -48,9 +48,7 @@ _WITH_SHAPES = frozenset({Need.CPU_EVENTS, Need.SHAPES})
 MAX_USED = 0.1
 LOOKED_UP = "aten::embedding"
 DENSE = "aten::embedding_dense_backward"
-_FILLS = aten("zeros zero_ fill_")
 _STEPS = regex(r"Optimizer\.step")
-_PRODUCTS = aten("mm addmm matmul linear")
 _ON_ALL = regex(
     r"aten::(_foreach_\w+|_fused_\w+|\w+_|zeros_like|clone|sqrt|square|mul|add|div|lerp|norm|linalg_vector_norm)$"
 )
@@ -82,7 +80,7 @@ def dense_tables(time: CpuTime) -> DenseTables | None:
             table = tuple(shapes[0])
             used[table] = used.get(table, 0) + math.prod(shapes[1]) * count
     tables = {table: count // max(time.steps, 1) for table, count in used.items()}
-    products = events[named(trace, events, _PRODUCTS.__contains__)]
+    products = events[named(trace, events, PRODUCTS.__contains__)]
     factors = {
         shape
         for each in distinct_values(trace.attribute(Attribute.INPUT_DIMS, products, -1)).tolist()
@@ -120,7 +118,7 @@ def filled_tables(time: CpuTime) -> Intervals:
     trace, table = time.trace, time.trace.events
     events = time.activity.of_kind(EventKind.CPU_OP)
     dense = union(*table.spans(events[named(trace, events, DENSE.__eq__)]))
-    fills = events[named(trace, events, _FILLS.__contains__)]
+    fills = events[named(trace, events, FILLS.__contains__)]
     filled = clip(union(*table.spans(fills[contains(dense, table.start[fills])])), *time.window)
     if not len(filled[0]) or length(filled) < MAJORITY * length(clip(dense, *time.window)):
         return EMPTY

@@ -28,6 +28,7 @@ from rules.analysis.names.host_language import is_python
 from rules.findings.base import Category, Finding, Rule, Severity, remedy, rule
 from rules.kernels.factorisations import MEANT, factorises
 from rules.kernels.gpu_peaks import HALF_THE_BYTES, peaks_of
+from rules.kernels.slow_operators import UNALIGNED
 from rules.losses.lost_time import event_evidence, kernel_culprit
 from rules.remedies.kernels import CHANNELS_LAST, PAD_SHAPES, single_precision
 from rules.terms import MAJORITY, MIN_SHARE, Culprit, CulpritKind
@@ -172,7 +173,6 @@ MIN_SMALL_SHARE = 0.1  # of the window in products that fill less than half of t
 LONG_ENOUGH_NS = 10_000  # a shorter product is bound by its launch, not by its size
 ALIGNMENT = 8  # elements: 16 bytes of a 16-bit type (NVIDIA's deep learning performance guide)
 MISALIGNED_COST = 0.5  # of the time: unaligned loads move at most half as much for each instruction
-_MISALIGNED = regex(r"align[12](?!\d)")
 _TENSOR, _NUMBER = regex(r"\[([\d,\s]*)\]"), regex(r"\d+")
 
 
@@ -215,7 +215,7 @@ When it is wrong
 
     def _misaligned(self, analysis: Analysis, device: int, products: I64) -> Iterable[Finding]:
         trace = analysis.trace
-        misaligned = named(trace, products, _MISALIGNED.search)
+        misaligned = named(trace, products, UNALIGNED.search)
         events = products[misaligned & of_type(analysis, products, "fp16", "bf16")]
         busy = clip(union(*trace.events.spans(events)), *analysis.window)
         ceiling = int(length(busy) * MISALIGNED_COST)

@@ -24,7 +24,7 @@ from rules.comparison.comparable import (
     not_the_same_work,
     refuse_incomparable,
 )
-from rules.comparison.findings import LOUD, Change, FindingChange, compare_findings
+from rules.comparison.findings import Change, FindingChange, compare_findings
 from rules.comparison.gate import Decision, Judgement, Outcome
 from rules.comparison.kernel_rows import KernelChange, Work
 from rules.comparison.kernels import KernelComparison, compare_reports
@@ -35,7 +35,7 @@ from rules.comparison.scaling import Scaling, scaling
 from rules.comparison.side import Side, by_family
 from rules.comparison.step_times import StepRatio, StepTimes, ratio_of_runs
 from rules.diagnosis import Diagnosis, diagnose, diagnosis_of
-from rules.findings.base import Finding
+from rules.findings.base import LOUD, Finding
 from rules.memory.summary import MemorySummary, memory_of
 from rules.terms import DEFAULTS, Thresholds
 

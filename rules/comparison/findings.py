@@ -7,9 +7,7 @@ from enum import Enum
 
 from parsers.model.late import dataclass
 from parsers.model.names.kernels import base_name
-from rules.findings.base import Category, Finding, Severity
-
-LOUD = (Severity.HIGH, Severity.MEDIUM)
+from rules.findings.base import LOUD, Category, Finding
 
 
 class Change(Enum):

@@ -29,6 +29,7 @@ class Severity(StrEnum):
     INFO = "info"
 
 
+LOUD = (Severity.HIGH, Severity.MEDIUM)
 MAX_SPEEDUP = 1_000.0  # of a larger one not even the order of magnitude is known
 SEVERITY_SHARE = {Severity.HIGH: 0.15, Severity.MEDIUM: 0.05, Severity.LOW: 0.01}  # ceiling / window
 

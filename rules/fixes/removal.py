@@ -9,7 +9,7 @@ import numpy as np
 from parsers.model import BOOL, F64, I64
 from parsers.model.late import dataclass
 from rules.analysis.arithmetic.intervals import Intervals, clip, intersect, length, of_pairs, union
-from rules.analysis.idle.causes import Cause
+from rules.analysis.idle.causes import OF_HOST, Cause
 from rules.analysis.names.families import Family
 from rules.findings.base import Finding
 from rules.fixes.base import Proposal
@@ -108,7 +108,7 @@ def removed_share(removal: Removal, proposal: Proposal, finding: Finding) -> flo
     """
     named = finding.category in proposal.categories and proposal.rank in (None, finding.rank)
     about, intervals = finding.category.about, of_pairs(finding.intervals)
-    of_host = isinstance(about, Cause) and about in _OF_HOST
+    of_host = isinstance(about, Cause) and about in OF_HOST
     of_kernels = isinstance(about, Family) and about is not Family.COLLECTIVE and about is not Family.COPY
     if proposal.redesign or not len(intervals[0]) or not (of_host or of_kernels):
         return float(named)
@@ -116,9 +116,6 @@ def removed_share(removal: Removal, proposal: Proposal, finding: Finding) -> flo
     if of_kernels:
         return max((removal.device_share(intervals, span) for span in spans), default=0.0) if named else 0.0
     return max((removal.host_share(intervals, span) for span in spans), default=0.0)
-
-
-_OF_HOST = (Cause.INPUT, Cause.HOST, Cause.LAUNCH, Cause.SYNCHRONIZATION, Cause.ALLOCATOR)
 
 
 def _spans(replay: Replay, finding: Finding) -> list[int]:

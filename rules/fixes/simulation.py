@@ -13,7 +13,7 @@ from parsers.model.events import of_kinds
 from parsers.model.late import dataclass
 from parsers.model.names.calls import Call
 from rules.analysis.arithmetic.intervals import Intervals, clip, length, subtract, union
-from rules.analysis.idle.causes import Cause
+from rules.analysis.idle.causes import OF_HOST, Cause
 from rules.fixes.plan import Outcome, Plan
 from rules.replay.overlay import Overlay
 from rules.replay.program import Run
@@ -22,7 +22,6 @@ from rules.replay.surroundings import surroundings_of
 
 # an operation that was launched so long before the GPU fell idle waited for something else
 LAUNCHED_NS = 1_000.0
-_OF_HOST = (Cause.INPUT, Cause.HOST, Cause.LAUNCH, Cause.SYNCHRONIZATION, Cause.ALLOCATOR)
 
 
 def idle_by_cause(
@@ -85,7 +84,7 @@ def _host_time(replay: Replay, overlay: Overlay, run: Run, thread: int) -> tuple
     }
     none = np.zeros(len(nodes))
     passed = {}
-    for cause in _OF_HOST:
+    for cause in OF_HOST:
         both = np.column_stack((before.get(cause, none), calls.get(cause, none))).ravel()
         passed[cause] = np.append(0.0, np.cumsum(both))
     edges = np.append(np.column_stack((at - gap, at)).ravel(), returned[-1])

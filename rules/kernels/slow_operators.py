@@ -26,7 +26,7 @@ MASKED = 2.0  # times more work than there is, where nobody knows whether attent
 MIN_WINDOW_SHARE = 0.005  # that an operator with one shape takes: others are not looked at
 # at the roof: a shorter kernel is limited by its start, and another rule speaks of many of them
 MIN_WORK_NS = 2_000.0
-_UNALIGNED = regex(r"align[12](?!\d)")  # awkward-matrix-shapes says why these are slow
+UNALIGNED = regex(r"align[12](?!\d)")  # awkward-matrix-shapes says why these are slow
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +63,7 @@ def slow_operators(analysis: Analysis, device: int) -> SlowOperators:
         if row.work is not None
         and 0 < row.share < share
         and row.ns / row.calls * row.share >= MIN_WORK_NS
-        and not _UNALIGNED.search(trace.name(row.kernel))
+        and not UNALIGNED.search(trace.name(row.kernel))
     ]
     slow.sort(key=lost_ns, reverse=True)
     pairs = launched_by(trace)

@@ -18,7 +18,7 @@ from rules.analysis.arithmetic.rounds import Rounds, rounds_in, rounds_of_pairs
 from rules.analysis.cpu.cpu_time import CpuTime
 from rules.analysis.cpu.interruptions import LONG_GAP_NS, interrupted_among, medians_of_kinds
 from rules.analysis.idle.threads import READ_BACKS
-from rules.analysis.names.operators import is_autograd_function
+from rules.analysis.names.operators import PICKED, is_autograd_function
 from rules.analysis.steps.steps import Step
 from rules.kernels.operator_roofs import concrete_inputs
 from rules.kernels.recorded_shapes import first_shape, inputs_of_event
@@ -39,7 +39,6 @@ SLICED = "aten::slice"  # what Python calls for one item with x[i : i + 1]
 MIN_LESS = 4  # operators: a product for a gradient, with the views of its inputs
 CELL = regex(r"aten::(\w+_cell|_thnn_fused_\w+)$")
 _JOINED = regex(r"aten::(stack|cat|concat|hstack|vstack)$")
-_PICKED = regex(r"aten::(select|slice)$")
 _GRADIENT_OF_PICKED = regex(r"(Select|Slice)Backward\d*$")
 _GOES_OUT = regex(
     r"aten::(copy_|item|_local_scalar_dense|index_put_|index_copy_|stack|cat|concat|hstack|vstack)$"
@@ -79,7 +78,7 @@ def is_recurrence(time: CpuTime, rounds: Rounds, operators: I64) -> bool:
         return False
     if any(_JOINED.match(trace.name(each)) for each in behind):
         return False
-    picked = [each for each in body if _PICKED.match(trace.name(each))]
+    picked = [each for each in body if PICKED.match(trace.name(each))]
     return any(_along(time, each) > 0 for each in picked[:1])
 
 
@@ -87,7 +86,7 @@ def walks_on_with_a_state(time: CpuTime, rounds: Rounds, operators: I64) -> bool
     """Whether each round picks what comes next along an inner side, and seems to take what the one before made."""
     mine = operators[rounds.first : rounds.first + rounds.times * rounds.body].reshape(rounds.times, -1)
     for first, *later in mine[:WALKED].T.tolist():
-        if _PICKED.match(time.trace.name(first)) and _along(time, first) > 0:
+        if PICKED.match(time.trace.name(first)) and _along(time, first) > 0:
             places = {tuple(concrete_inputs(time.trace, each)) for each in (first, *later)}
             if len(places) > len(later):
                 break
@@ -276,7 +275,7 @@ def item_loops(analysis: Analysis, time: CpuTime) -> ItemLoops:
         )
         if not any(abs(times - of) <= 1 for of in carried)
     ]
-    for gradient, picks in ((False, _PICKED), (True, _GRADIENT_OF_PICKED)):
+    for gradient, picks in ((False, PICKED), (True, _GRADIENT_OF_PICKED)):
         mine = named(time.trace, operators, picks.search) & (backward == gradient)
         for starts in rounds_of_pairs(names, step, mine, MIN_TIMES, MAX_BODY):
             at = slice(int(starts[0]), int(starts[-1]))

@@ -21,7 +21,7 @@ from rules.analysis.arithmetic.ascending_search import last_not_after
 from rules.analysis.arithmetic.innermost import Innermost
 from rules.analysis.arithmetic.intervals import Intervals, clip, contains, length, union
 from rules.analysis.cpu.cpu_time import CpuTime, Shares, cpu_time
-from rules.analysis.names.operators import is_autograd_function
+from rules.analysis.names.operators import DRAWS_FOR_DROPOUT, DROPOUTS, is_autograd_function
 from rules.analysis.stretches.program_frames import is_program_frame, library_calls, program_frames
 from rules.findings.base import Category, Evidence, Finding, Need, Rule
 from rules.kernels.operator_roofs import kinds_of_calls, work_of
@@ -244,10 +244,6 @@ def unknown_lines(trace: Trace, do_what: str) -> tuple[Words]:
     )
 
 
-_DROPOUT = regex(r"aten::(native_|feature_|alpha_|feature_alpha_)?dropout_?$")
-_DRAWS = regex(r"aten::(bernoulli_?|native_dropout)$")
-
-
 def active_dropouts(time: CpuTime) -> Intervals:
     """Where they run, in a recording without a function of a backward pass."""
     trace, table = time.trace, time.trace.events
@@ -255,8 +251,8 @@ def active_dropouts(time: CpuTime) -> Intervals:
     events = time.activity.of_kind(EventKind.CPU_OP)
     if named(trace, everywhere, is_autograd_function).any():
         events = events[:0]
-    dropouts = events[named(trace, events, _DROPOUT.match)]
-    draws = events[named(trace, events, _DRAWS.match)]
+    dropouts = events[named(trace, events, DROPOUTS.match)]
+    draws = events[named(trace, events, DRAWS_FOR_DROPOUT.match)]
     around = Innermost.of(trace, dropouts).at(table.start[draws])
     found = distinct_values(around[around >= 0])
     return clip(union(*table.spans(found)), *time.window)

@@ -13,7 +13,7 @@ from parsers.model.late import regex
 from parsers.model.names.per_name import named
 from rules.analysis.arithmetic.rounds import Rounds
 from rules.analysis.cpu.cpu_time import CpuTime
-from rules.analysis.names.operators import is_autograd_function
+from rules.analysis.names.operators import PICKED, is_autograd_function
 from rules.kernels.operator_roofs import concrete_inputs
 from rules.kernels.recorded_shapes import Shape, inputs_of_event, inputs_of_events
 
@@ -22,7 +22,6 @@ MIN_SIZES = 3  # of what one layer is handed: of two, one may be the last batch
 MIN_TURNS = 4
 MIN_APART = 4  # rounds of which nothing is handed on: fewer heads, experts or members are hardly worth it
 _MODULE = "nn.Module: "
-_PICKED = regex(r"aten::(select|slice)$")
 _ROWS = regex(r"aten::linear$")  # by weights
 _MATRICES = regex(r"aten::(mm|bmm|matmul)$")
 _ADDED = regex(r"aten::(addmm|baddbmm)$")
@@ -180,7 +179,7 @@ class _Calls:
 def are_weighed(time: CpuTime, rounds: Rounds, operators: I64) -> bool:
     """Whether each round takes a column of a table that has one for each: how much an expert counts for each row."""
     body = operators[rounds.first : rounds.first + rounds.body].tolist()
-    picked = [each for each in body if _PICKED.match(time.trace.name(each))]
+    picked = [each for each in body if PICKED.match(time.trace.name(each))]
     for event in picked:
         shapes, numbers = inputs_of_event(time.trace, event), concrete_inputs(time.trace, event)
         sides = shapes[0] if shapes else []

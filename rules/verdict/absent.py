@@ -5,8 +5,8 @@ from __future__ import annotations
 from parsers.model.late import dataclass
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.idle.causes import Cause
-from rules.analysis.names.families import Family
+from rules.analysis.idle.causes import OF_HOST
+from rules.causes import PARTS_OF_FAMILIES
 from rules.diagnosis import Diagnosis
 from rules.fixes.plan import plan_of
 from rules.verdict.promises import MIN_SPEEDUP
@@ -15,8 +15,6 @@ from rules.wording.words import listed
 
 MAX_SHARE = 0.05  # of a step: what takes more is no problem only by chance
 MIN_SHARE = 0.001  # of a step: less is told as that
-_CAUSES = (Cause.INPUT, Cause.HOST, Cause.LAUNCH, Cause.SYNCHRONIZATION, Cause.ALLOCATOR)
-_FAMILIES = {Family.COPY: "copy", Family.COLLECTIVE: "communication"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +32,8 @@ def absent(analysis: Analysis, diagnosis: Diagnosis) -> tuple[Absent, ...]:
     if shows_no_run(analysis, diagnosis) or not analysis.active_devices or not capture.has_api_calls:
         return ()
     about = {each.category.about for each in diagnosis.findings} | _mended(analysis)
-    labels = {cause.key: analysis.idle.label(cause) for cause in _CAUSES if cause not in about}
-    labels |= {key: BUDGET_LABELS[key] for family, key in _FAMILIES.items() if family not in about}
+    labels = {cause.key: analysis.idle.label(cause) for cause in OF_HOST if cause not in about}
+    labels |= {key: BUDGET_LABELS[key] for family, key in PARTS_OF_FAMILIES.items() if family not in about}
     shares = dict.fromkeys(labels, 0.0)
     for device in analysis.active_devices:
         time = time_parts(analysis, diagnosis, device)

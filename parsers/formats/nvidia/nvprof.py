@@ -18,7 +18,7 @@ from parsers.model import ArgumentSource, Effect, Progress, Trace, TraceInput
 from parsers.model.builder import TraceBuilder
 from parsers.model.late import regex
 from parsers.model.quality import ONE_BY_ONE, RAN_ONE_BY_ONE
-from parsers.nvprof_text import gpu_trace, has_gpu_trace
+from parsers.nvprof_text import BYTES, gpu_trace, has_gpu_trace
 from parsers.sqlite.read_only import tables_of
 
 _OWN = frozenset({"StringTable", "CUPTI_ACTIVITY_KIND_DEVICE"})
@@ -81,7 +81,6 @@ _NAMES_OF_VISUAL = _NAMES_OF_NVPROF | {
 }
 MAX_PRINTED = 256 << 20  # bytes of a printed table: about a million operations
 _LENGTHS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-_SIZES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _NUMBER_OF_CALL = r" \[\d+\]$"
 
 
@@ -142,7 +141,7 @@ def _of_nvprof(table: CsvTable) -> CsvTable:
         ours: in_words(table.scaled(theirs, _LENGTHS.get(units.get(theirs, ""), 1)))
         for ours, theirs in (("startns", "start"), ("durationns", "duration"))
     }
-    if (size := _SIZES.get(units.get("size", ""))) is not None:
+    if (size := BYTES.get(units.get("size", ""))) is not None:
         made["bytesmb"] = pc.cast(table.numbers("size") * size / 1e6, "string")
     made["name"] = pc.replace_substring_regex(rows["name"], _NUMBER_OF_CALL, "")
     return renamed(table, _NAMES_OF_NVPROF, made)

@@ -37,6 +37,7 @@ class Cause(IntEnum):
         return _LABELS[self]
 
 
+OF_HOST = (Cause.INPUT, Cause.HOST, Cause.LAUNCH, Cause.SYNCHRONIZATION, Cause.ALLOCATOR)
 _KEYS = {
     Cause.LAUNCH: "launch-bound",
     Cause.INPUT: "input-bound",

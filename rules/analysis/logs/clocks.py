@@ -18,7 +18,7 @@ from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, clip, measure
 
 _OF_GPU = regex(r"GPU (\d{1,5}) (.+)$")
-_SM_CLOCKS = ("SM clock", "sclk", "graphics clock")
+SM_CLOCKS = ("SM clock", "sclk", "graphics clock")
 _MEMORY_CLOCKS = ("memory clock", "mclk")
 _FULL_CLOCK = 0.97  # clocks of a healthy GPU waver by 1 to 2 % between readings
 _MAX_BITS = float(1 << 53)  # a whole number up to here; what a damaged log states beyond is no reason
@@ -92,7 +92,7 @@ def logged(trace: Trace, device: int) -> dict[str, Counter]:
     for counter in trace.counters:
         if match := _OF_GPU.match(counter.name):
             logs.setdefault(int(match[1]), {}).setdefault(match[2], counter)
-    clocked = {gpu: log for gpu, log in logs.items() if _first(log, _SM_CLOCKS) is not None}
+    clocked = {gpu: log for gpu, log in logs.items() if _first(log, SM_CLOCKS) is not None}
     number = trace.devices[device].id
     alone = len(clocked) == 1 and len({each.id for each in trace.devices}) == 1
     return next(iter(clocked.values())) if alone else clocked.get(number, {})
@@ -100,13 +100,13 @@ def logged(trace: Trace, device: int) -> dict[str, Counter]:
 
 def has_clocks(trace: Trace) -> bool:
     """Whether any device's clock was logged."""
-    return any(_first(logged(trace, device), _SM_CLOCKS) for device in range(len(trace.devices)))
+    return any(_first(logged(trace, device), SM_CLOCKS) for device in range(len(trace.devices)))
 
 
 def clock_facts(analysis: Analysis, device: int) -> ClockFacts | None:
     """What the log says of a device; None where it has no clock of it inside the window."""
     log = logged(analysis.trace, device)
-    clock = _first(log, _SM_CLOCKS)
+    clock = _first(log, SM_CLOCKS)
     if clock is None or not len(clock.time):
         return None
     t0, t1 = analysis.window

@@ -5,11 +5,10 @@ from __future__ import annotations
 from parsers.model import Counter, Trace
 from parsers.model.late import dataclass, regex
 from parsers.model.units import NS_PER_S, duration, percent, size
-from rules.analysis.logs.clocks import Limit, held_share
+from rules.analysis.logs.clocks import SM_CLOCKS, Limit, held_share
 
 _OF_GPU = regex(r"([GN]PU \d{1,5}) (.+)$")
 _LOADS = ("GPU utilization", "SM utilization", "graphics activity", "SM activity", "gfx activity")
-_CLOCKS = ("SM clock", "sclk", "graphics clock")
 NOTEWORTHY_LIMIT = 0.01  # of the time
 # fewer, further apart than the seconds that each speaks of, say nothing of the time between them
 MIN_READINGS = 10
@@ -106,7 +105,7 @@ def log_summary(trace: Trace) -> str:
 
 
 def _of(gpu: str, log: dict[str, Counter]) -> DeviceLog:
-    clock = next((log[name] for name in _CLOCKS if name in log), None)
+    clock = next((log[name] for name in SM_CLOCKS if name in log), None)
     any_counter = max(log.values(), key=lambda counter: len(counter.time))
     limits = {} if clock is None else {limit: float(held_share(log, limit, clock).mean()) for limit in Limit}
     worst = max(limits, key=lambda limit: limits[limit], default=None)

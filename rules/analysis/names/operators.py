@@ -20,6 +20,13 @@ FORWARD = aten(
 )
 
 
+DROPOUTS = regex(r"aten::(native_|feature_|alpha_|feature_alpha_)?dropout_?$")
+DRAWS_FOR_DROPOUT = regex(r"aten::(bernoulli_?|native_dropout)$")
+FILLS = aten("zeros zero_ fill_")
+PRODUCTS = aten("mm addmm matmul linear")
+PICKED = regex(r"aten::(select|slice)$")
+
+
 def is_autograd_function(name: str) -> bool:
     """Whether autograd runs a function of the backward pass inside of it."""
     return name.startswith("autograd::engine::evaluate_function")
@@ -59,6 +66,9 @@ _BESIDE = regex(  # the frames around compiled code, guards, launches of Triton'
     r"compile_worker"
 )
 _OF_EVERY_CALL = (TORCH_SCRIPT, "TensorFlow")
+
+
+FIRST_CALLS = 3  # of scripted code: it watches the first one, compiles in the next, and maybe once more
 
 
 def is_scripted(name: str) -> bool:

@@ -16,7 +16,7 @@ from parsers.model.names.calls import Call, calls_of
 from parsers.model.names.per_name import distinct, named
 from parsers.model.names.steps import numbered, step_number
 from rules.analysis.arithmetic.intervals import contains, durations, length, measure, union
-from rules.analysis.names.operators import is_scripted
+from rules.analysis.names.operators import FIRST_CALLS, is_scripted
 from rules.analysis.names.serving_steps import kind_of_step
 from rules.analysis.steps.garbage import collections_among
 from rules.analysis.steps.marks import Mark, cycles_of_loops, cycles_of_regions, follow_on, mark_of
@@ -32,7 +32,6 @@ WARM_UP_RATIO = threshold(
     most=20,
     source="nsys-ai: longest step over the median",
 )
-FIRST_CALLS = 3  # of scripted code, which is watched in one and compiled in the next
 SLOW_AGAIN = 0.5  # of the slowest early step
 # of a step's launches: where the GPU ran fewer before the end of the recording, the step is cut off
 BEFORE_RECORDING = -1

@@ -11,12 +11,11 @@ from parsers.model.names.per_name import distinct, named
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import outermost
 from rules.analysis.arithmetic.intervals import EMPTY, Intervals, intersect, measure, subtract, union
-from rules.analysis.names.operators import is_scripted, only_scripted
+from rules.analysis.names.operators import FIRST_CALLS, is_scripted, only_scripted
 
 _FUSED = regex(r"fused_[a-z]|nvfuser|.*\bCudaCodeGen::")
 # between operators that scripted code, which is no Python, calls one right after the other
 MIN_PAUSE_NS = 10_000_000
-FIRST_CALLS = 3  # it watches the first one, compiles in the next, and maybe once more
 
 
 @derived_by

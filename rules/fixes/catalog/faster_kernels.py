@@ -34,7 +34,7 @@ from rules.fixes.changes import (
 from rules.fixes.forms.tried_algorithms import tried_algorithms
 from rules.kernels.operator_roofs import MEMORY_ROOF
 from rules.kernels.recorded_shapes import inputs_in
-from rules.kernels.slow_operators import NORMAL_SHARE, slow_operators
+from rules.kernels.slow_operators import NORMAL_SHARE, UNALIGNED, slow_operators
 from rules.remedies.costly_forms import ROUND_LENGTHS
 from rules.remedies.kernels import (
     CHANNELS_LAST,
@@ -94,7 +94,6 @@ MIN_UNALIGNED = 0.03  # of the GPU's time
 # aligned data only: a GPT-2 head of 50257 words takes 5 times as long as one of 50304 on an H100 (NVIDIA's deep
 # learning performance guide shows 2 to 4 times on A100).
 ALIGNED_TIME, ALIGNED_AT_LEAST, ALIGNED_AT_MOST = 0.3, 0.6, 0.15
-_MISALIGNED = regex(r"align[12](?!\d)")
 
 
 @fix
@@ -136,7 +135,7 @@ def unaligned_products(analysis: Analysis, replay: Replay) -> BOOL:
     names = trace.events.name[device.event]
     product = of_kinds(analysis.family_of_string[names], Family.GEMM, Family.CONVOLUTION)
     half = np.array([each.dtype in ("fp16", "bf16") for each in analysis.classes], bool)[names]
-    by_name = named(trace, device.event, _MISALIGNED.search)
+    by_name = named(trace, device.event, UNALIGNED.search)
     return np.asarray(product & half & by_name)
 
 

@@ -15,7 +15,7 @@ from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import holding
 from rules.analysis.names.host_language import is_python
-from rules.analysis.names.operators import aten
+from rules.analysis.names.operators import DRAWS_FOR_DROPOUT, DROPOUTS, aten
 from rules.analysis.ranks.collectives import collective_columns
 from rules.analysis.stretches.backward_again import backward_again
 from rules.findings.category import Category
@@ -37,8 +37,6 @@ from rules.replay.replay import Replay
 
 MIN_AHEAD = 8  # operators of a pass before the first dropout: fewer are a layer
 MAX_DROPOUTS = 64  # of a pass
-_DROPOUT = regex(r"aten::(native_|feature_|alpha_|feature_alpha_)?dropout_?$")
-_DRAWS = regex(r"aten::(bernoulli_?|native_dropout)$")
 _PRODUCTS = frozenset(f"aten::{name}" for name in PRODUCTS)
 _PRODUCT = regex(r"aten::(_?conv\w*|matmul|linear|embedding|einsum)$")
 # a next word, or a part of a batch: what a pass begins with is then something else than before
@@ -58,7 +56,7 @@ def random_passes(analysis: Analysis, replay: Replay) -> tuple[I64, I64, int]:
     found, behind, passes = [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0
     if Attribute.INPUT_DIMS in analysis.trace.attributes and not (autograd_functions(analysis) >= 0).any():
         draws = analysis.trace.events.of_kind(EventKind.CPU_OP)
-        draws = draws[named(analysis.trace, draws, _DRAWS.match)]
+        draws = draws[named(analysis.trace, draws, DRAWS_FOR_DROPOUT.match)]
         for operators in called_in_order(analysis):
             for mine in _of_steps(analysis, replay, operators):
                 for first, period, times, ahead in _repeated(analysis, mine, draws):
@@ -83,7 +81,7 @@ def _of_steps(analysis: Analysis, replay: Replay, operators: I64) -> list[I64]:
 def _repeated(analysis: Analysis, operators: I64, draws: I64) -> Iterator[tuple[int, int, int, int]]:
     """Where the first of such passes begins, how many operators each has, how many there are, and those ahead."""
     trace = analysis.trace
-    drops = np.flatnonzero(named(trace, operators, _DROPOUT.match))
+    drops = np.flatnonzero(named(trace, operators, DROPOUTS.match))
     if len(drops) < 2 or len(operators) <= MIN_AHEAD:
         return
     drops = drops[holding(trace, operators[drops], draws)] if len(draws) else drops[:0]

@@ -13,7 +13,7 @@ from parsers.model.late import dataclass
 from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
-from rules.analysis.names.operators import aten
+from rules.analysis.names.operators import FILLS, PRODUCTS, aten
 from rules.analysis.names.regions import is_optimizer_step
 from rules.findings.category import Category
 from rules.fixes.base import Proposal, fix
@@ -141,8 +141,6 @@ MIN_ELEMENTS = 4_000_000  # of a table: filling and updating fewer takes some mi
 LEFT_OF_CALLS = 0.25
 
 _DENSE = frozenset(("aten::embedding_dense_backward", "aten::_embedding_bag_dense_backward"))
-_FILLS = aten("zeros zero_ fill_")
-_PRODUCTS = aten("mm addmm matmul linear")
 _GATHERS = "torch::autograd::AccumulateGrad"
 _ADDS_ROWS = "Optimizer.step#SGD."  # adds sparse gradients as they are; others add up those of each row first
 
@@ -192,7 +190,7 @@ What makes it more or less
             optimizer[optimizer >= 0], replay.device.duration[optimizer >= 0], minlength=1
         ).argmax()
         sorts = not analysis.trace.name(int(largest)).startswith(_ADDS_ROWS)
-        fills = nodes & around.inside(_FILLS.__contains__)
+        fills = nodes & around.inside(FILLS.__contains__)
         several = f"{found.tables:,} embedding tables" if found.tables > 1 else "an embedding table"
         yield Proposal(
             title=(
@@ -264,7 +262,7 @@ def _by_shapes(trace: Trace, names: frozenset[str]) -> list[tuple[Shapes, int]]:
 
 def _in_products(trace: Trace) -> set[tuple[int, ...]]:
     """The shapes of matrices that are multiplied, whichever way they lie."""
-    return {tuple(sorted(each)) for shapes, _ in _by_shapes(trace, _PRODUCTS) for each in shapes}
+    return {tuple(sorted(each)) for shapes, _ in _by_shapes(trace, PRODUCTS) for each in shapes}
 
 
 def _share(trace: Trace, tables: set[tuple[int, ...]]) -> float:

@@ -11,7 +11,7 @@ from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QStackedLayout, QWidget
 
 from viewer.appearance.widgets import NO_MARGINS, ElidedLabel, Label, fill, horizontal, vertical
-from viewer.panels.tables.table_model import Column, Show, written
+from viewer.panels.tables.table_model import OF_UNIT, Column, Show, written
 from viewer.panels.tables.table_view import TableView
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from viewer.query.result import ColumnSums, Result
 
-_SHOWN = {"ns": Show.TIME, "B": Show.SIZE, "B/s": Show.RATE, "share": Show.SHARE}
 _ENDS = {"ns": "_ns", "B": "_bytes", "B/s": "_bytes_per_s", "share": "_share"}
 FOOT_MARGINS = 30  # px around and between the two texts at the bottom
 SPREAD = frozenset({Show.TIME, Show.SIZE})  # of these, the median and p99 are told, too
@@ -155,8 +154,8 @@ def shown_columns(frame: pd.DataFrame) -> tuple[tuple[Column, ...], pd.DataFrame
             columns.append(Column(key, name, stretch=True))
         elif name.endswith("percent"):
             columns.append(Column(key, name, Show.PERCENT))
-        elif unit in _SHOWN:
-            columns.append(Column(key, name.removesuffix(_ENDS[unit]), _SHOWN[unit], name))
+        elif unit in OF_UNIT:
+            columns.append(Column(key, name.removesuffix(_ENDS[unit]), OF_UNIT[unit], name))
         else:
             whole = pd.api.types.is_integer_dtype(values)
             columns.append(Column(key, name, Show.COUNT if whole else Show.NUMBER, minor=name == "event"))

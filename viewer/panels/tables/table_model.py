@@ -74,7 +74,7 @@ class Column:
 
 
 _SIZES = {Show.SIZE: "", Show.RATE: "/s"}
-_OF_UNIT = {"ns": Show.TIME, "B": Show.SIZE, "B/s": Show.RATE, "share": Show.SHARE}
+OF_UNIT = {"ns": Show.TIME, "B": Show.SIZE, "B/s": Show.RATE, "share": Show.SHARE}
 
 
 def described(
@@ -83,7 +83,7 @@ def described(
     """A column as the schema of its table describes it; ``how`` are the other fields of a ``Column``."""
     of = next(each for each in table.columns if each.name == name)
     hint = capital(of.about)
-    return Column(of.name, title or of.heading, show or _OF_UNIT.get(of.unit, Show.TEXT), hint, **how)
+    return Column(of.name, title or of.heading, show or OF_UNIT.get(of.unit, Show.TEXT), hint, **how)
 
 
 def written(value: Any, show: Show) -> str:
