@@ -121,7 +121,7 @@ def measure(count: int, rounds: int = 1) -> Iterator[Times]:
     view.state.set_end(trace.duration)
     view.state.set_scene(Scene(trace, index))
     view.set_analysis(with_gaps(trace, max(count // 200, 10)))
-    view.set_compact(True)
+    view.state.set_compact(True)
     while view.state.scene is None or not view.state.scene.gaps:
         QTest.qWait(20)
     rows = sum(len(shown.placed.rows) for shown in view.canvas.shown())

@@ -206,7 +206,7 @@ def test_the_tab_shows_the_peak_first_and_any_moment_that_is_clicked(
     at = QPointF(NAMES_WIDTH + x, timeline.canvas.top_of(placed) + placed.height - 6)
     QTest.mouseClick(timeline.canvas, Qt.MouseButton.LeftButton, pos=at.toPoint())
     wait_until_ready(qtbot, empty_window)
-    moment = empty_window.document.moment
+    moment = empty_window.document.selection.moment
     assert moment is not None
     assert moment.kind == Kind.PARAMETERS.value
     held = account.at(moment.when)
@@ -220,7 +220,7 @@ def test_the_tab_shows_the_peak_first_and_any_moment_that_is_clicked(
         wait_until_ready(qtbot, empty_window)
         assert int(panel.table.rows.frame["size"].sum()) == held
     visited = []
-    empty_window.document.moment_changed.connect(lambda moment: visited.append(moment.when))
+    empty_window.document.selection.moment_changed.connect(lambda moment: visited.append(moment.when))
     for focused in (timeline, panel.table):
         focused.setFocus()
         QTest.keyClick(focused, Qt.Key.Key_P)

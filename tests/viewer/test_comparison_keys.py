@@ -22,7 +22,7 @@ def test_a_key_closes_it_escape_does_not_and_the_title_names_it(qtbot: QtBot, qa
     assert window.windowTitle() == f"{BEFORE.name} - Comparison"
     view = window.twins.views[0]
     view.setFocus()
-    view.state.select_event(0)
+    view.state.selection.select_event(0)
     for _ in range(3):
         qtbot.keyClick(view, Qt.Key.Key_Escape)
     assert view.state.selected == -1

@@ -258,10 +258,10 @@ def test_the_filter_is_there_only_while_there_is_a_table_to_filter(
     panels.show_panel("Selection")
     assert panels.filter.isHidden()
     assert panels.export.isHidden()
-    window.timeline.select_area(Area(0, trace.duration))
+    window.timeline.state.select_area(Area(0, trace.duration))
     assert not panels.filter.isHidden()
-    window.timeline.select_area(None)
-    window.timeline.state.select_gap(0)
+    window.timeline.state.select_area(None)
+    window.timeline.state.selection.select_gap(0)
     assert panels.filter.isHidden()
     panels.show_panel("Kernels")
     assert not panels.filter.isHidden()
@@ -269,7 +269,7 @@ def test_the_filter_is_there_only_while_there_is_a_table_to_filter(
 
 def test_facts_that_fit_need_no_scroll_bar(window: MainWindow, qtbot: QtBot) -> None:
     window.resize(1440, 900)
-    window.timeline.state.select_gap(0)
+    window.timeline.state.selection.select_gap(0)
     panel = window.panels.tabs.currentWidget()
     assert isinstance(panel, SelectionPanel)
     body = panel.facts.widget()

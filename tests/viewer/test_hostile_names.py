@@ -149,7 +149,7 @@ def test_no_label_tooltip_or_table_of_the_window_shows_markup(evil_window: MainW
         wait_until_ready(qtbot, window)
         assert faults(window) == []
     if window.document.analysis is not None and len(window.document.analysis.idle):
-        window.document.select_gap(0)
+        window.document.selection.select_gap(0)
         assert faults(window) == []
 
 

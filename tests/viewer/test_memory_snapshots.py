@@ -37,9 +37,9 @@ def test_a_snapshot_opens_with_its_verdict_and_its_memory(
     (bar,) = window.verdict.bars
     assert sum(button.share for button in bar.buttons) == pytest.approx(1)
     QTest.mouseClick(bar.buttons[0], Qt.MouseButton.LeftButton)
-    assert window.document.moment is not None
+    assert window.document.selection.moment is not None
     (summary,) = memory_of(window.document.analysis)
-    assert window.document.moment.when == summary.peak_at
+    assert window.document.selection.moment.when == summary.peak_at
 
 
 def test_the_overview_of_memory_alone_shows_what_fills_the_gpu(

@@ -273,7 +273,7 @@ def test_walking_through_a_table_does_not_leave_it(window: MainWindow, qtbot: Qt
     assert window.document.selected_event >= 0
     assert window.panels.tabs.currentWidget() is panel
     window.timeline.setFocus()
-    window.timeline.state.select_event(0)
+    window.timeline.state.selection.select_event(0)
     assert window.panels.tabs.currentWidget().title == "Selection"
 
 

@@ -190,10 +190,10 @@ def test_questions_are_saved_as_text_and_remembered(window: MainWindow, qtbot: Q
 
 def test_what_is_selected_becomes_a_condition(window: MainWindow, qtbot: QtBot, trace: Trace) -> None:
     panel = asked(window, qtbot)
-    window.document.select_area(Area(5 * US, 9 * US, (2, 3)))
+    window.document.selection.select_area(Area(5 * US, 9 * US, (2, 3)))
     conditions = [text for _, text in panel.conditions()]
     assert conditions == ["start_ns >= 5000 AND start_ns < 9000", "lane IN (2, 3)"]
-    window.document.select_area(None)
+    window.document.selection.select_area(None)
     window.document.select_event(trace.strings.index("tokenize") and 0)
     assert any(text.startswith("name = '") for _, text in panel.conditions())
 

@@ -43,7 +43,7 @@ def test_an_event_shows_its_facts_and_all_of_its_name(window: MainWindow, qtbot:
 
 
 def test_an_area_shows_its_totals(window: MainWindow, qtbot: QtBot) -> None:
-    window.document.select_area(Area(400 * US, 2400 * US))
+    window.document.selection.select_area(Area(400 * US, 2400 * US))
     wait_until_ready(qtbot, window)
     panel = window.panels.tabs.currentWidget()
     assert "2.00 ms selected" in panel.area.text.text()
@@ -64,7 +64,7 @@ def test_a_gap_shows_its_culprit(window: MainWindow) -> None:
     analysis = window.document.analysis
     assert analysis is not None
     row = int((analysis.idle.end - analysis.idle.start).argmax())
-    window.timeline.state.select_gap(row)
+    window.timeline.state.selection.select_gap(row)
     panel = window.panels.tabs.currentWidget()
     assert any(fact.text == "tokenize" for fact in panel.facts.facts)
 
@@ -94,7 +94,7 @@ def test_a_kernel_has_one_name_in_every_panel(empty_window: MainWindow, qtbot: Q
     window.bookmarks.add((0, 1))
     (mark,) = window.bookmarks.bookmarks
     assert {panel.facts.title, event_text(scene, event, 0)[0], mark.title} == {name}
-    window.document.select_area(Area(int(trace.events.start[event]), int(trace.events.end[event])))
+    window.document.selection.select_area(Area(int(trace.events.start[event]), int(trace.events.end[event])))
     wait_until_ready(qtbot, window)
     rows = panel.area.table.rows
     assert name in [rows.index(place, 0).data() for place in range(rows.rowCount())]
@@ -390,7 +390,7 @@ def test_a_click_in_the_flame_graph_widens_a_call_and_backspace_goes_back(
     assert window.document.trace is not None
     assert window.document.trace.name(window.document.selected_event) == "tokenize"
     stream = next(index for index, lane in enumerate(window.document.trace.lanes) if lane.is_gpu)
-    window.document.select_area(Area(0, 20 * MS, (stream,)))
+    window.document.selection.select_area(Area(0, 20 * MS, (stream,)))
     show_tab(window, qtbot, "Flame")
     wait_until_ready(qtbot, window)
     assert panel._text.text() == "The selected lanes contain no nested calls."

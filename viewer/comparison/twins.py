@@ -148,7 +148,7 @@ class TwinTimelines(QWidget):
             if view.state.scene is None or view.state.scene.trace is not side.trace:
                 view.set_trace(side.trace)
             view.set_analysis(side.analysis)
-            view.follow(step.rank if step is not None else None)
+            view.state.follow(step.rank if step is not None else None)
         pairs = np.concatenate((steps.pairs.same, steps.pairs.counterpart))
         before, after = (calls.event[pairs[:, side]] for side, calls in enumerate(steps.calls))
         orders = np.argsort(before, kind="stable"), np.argsort(after, kind="stable")
@@ -276,7 +276,7 @@ class TwinTimelines(QWidget):
         mine, other = self._pairs[side]
         place = int(np.searchsorted(mine, event))
         found = int(other[place]) if event >= 0 and place < len(mine) and mine[place] == event else -1
-        self.views[1 - side].state.select_event(found)
+        self.views[1 - side].state.selection.select_event(found)
         self._following = False
         self.event_selected.emit(side, event)
 

@@ -367,7 +367,7 @@ class ComparisonWindow(QWidget):
 
     def _mark(self, places: tuple[list[Evidence], list[Evidence]]) -> None:
         for view in self.twins.views:
-            view.state.select_event(-1)
+            view.state.selection.select_event(-1)
         self.twins.highlight(places)
         said = [how_many(len(each), "place") for each in places]
         self.foot.setText(f"marked: {said[0]} before, {said[1]} after (Esc clears the marks)")

@@ -242,10 +242,6 @@ class Document(QObject):
     def area(self) -> Area | None:
         return self.selection.area
 
-    @property
-    def moment(self) -> Moment | None:
-        return self.selection.moment
-
     def select_step(self, index: int, show: bool = True) -> None:
         """Make one step the one that numbers speak of, -1 for all, and ``show`` it on the timeline."""
         index = index if 0 <= index < len(self.steps) else -1
@@ -267,14 +263,6 @@ class Document(QObject):
             self.select_event(-1)
         self.select_event(event)
 
-    def select_gap(self, row: int) -> None:
-        """Select one row of the idle table; -1 for none."""
-        self.selection.select_gap(row)
-
-    def select_area(self, area: Area | None) -> None:
-        """Select a span of time on some lanes, or nothing."""
-        self.selection.select_area(area)
-
     def visit_peak(self, following: bool = False) -> None:
         """Look at the fullest moment of the GPU one looks at, else of the fullest GPU; or at its next peak."""
         from rules.memory.summary import memory_of
@@ -283,12 +271,13 @@ class Document(QObject):
         accounts = {device: account for device, account in known.items() if account is not None}
         if not accounts:
             return
+        moment = self.selection.moment
         fullest = max(accounts, key=lambda device: accounts[device].peak)
-        device = self.moment.device if self.moment and self.moment.device in accounts else fullest
+        device = moment.device if moment and moment.device in accounts else fullest
         when = accounts[device].peak_at
-        if following and self.moment is not None:
+        if following and moment is not None:
             peaks = accounts[device].peaks().tolist()
-            when = next((each for each in peaks if each > self.moment.when), peaks[0])
+            when = next((each for each in peaks if each > moment.when), peaks[0])
         self.selection.choose_moment(Moment(device, when))
 
     def show_overlays(self, overlays: Sequence[Overlay]) -> None:

@@ -190,10 +190,10 @@ class Gestures(QObject):
         if state.area is not None:
             state.select_area(None)
         if hit is not None and hit.event >= 0:
-            state.select_gap(-1)
-            state.select_event(hit.event)
+            state.selection.select_gap(-1)
+            state.selection.select_event(hit.event)
         elif hit is not None and hit.gap >= 0:
-            state.select_gap(hit.gap)
+            state.selection.select_gap(hit.gap)
         elif hit is not None and state.scene is not None and hit.counter in state.scene.stacks:
             stack, top = state.scene.stacks[hit.counter], self._canvas.top_of(hit.placed)
             kind = stack.kind_at(round(hit.when), memory_share(hit.placed, at.y() - top))
@@ -203,8 +203,8 @@ class Gestures(QObject):
         elif hit is not None and hit.placed.track.is_heading:
             self._commands.toggle(hit.placed)
         else:
-            state.select_event(-1)
-            state.select_gap(-1)
+            state.selection.select_event(-1)
+            state.selection.select_gap(-1)
 
     def _double_click(self, event: QMouseEvent) -> bool:
         hit = self._canvas.hit(event.position())

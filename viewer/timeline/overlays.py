@@ -125,7 +125,7 @@ class Overlays:
                 top, height = memory_area(each)
                 area = QRectF(0, top, self._state.scale.width, height)
                 self._memory.draw(painter, stack, stack.columns(self._state.scale), self._state.scale, area)
-                moment = self._state.moment
+                moment = self._state.selection.moment
                 if moment is not None and moment.device == each.placed.track.device:
                     x = round(self._state.scale.x(moment.when)) + 0.5
                     painter.setPen(QPen(theme.current().text, 1.2, Qt.PenStyle.DashLine))

@@ -26,7 +26,7 @@ from viewer.timeline.geometry.scale import Scale, fitted
 from viewer.timeline.geometry.step_rows import StepRow
 from viewer.timeline.geometry.tracks import Track
 from viewer.timeline.scene import Scene
-from viewer.timeline.selection import Area, Moment, Selection
+from viewer.timeline.selection import Area, Selection
 
 if TYPE_CHECKING:
     from rules.analysis.steps.steps import Step
@@ -326,20 +326,10 @@ class TimelineState(QObject):
     def evidence(self) -> tuple[Evidence, ...]:
         return self.selection.evidence
 
-    @property
-    def moment(self) -> Moment | None:
-        return self.selection.moment
-
-    def select_event(self, event: int) -> None:
-        self.selection.select_event(event)
-
     def _on_event(self, event: int) -> None:
         if event >= 0 and self.scene is not None:
             self.follow_lane(int(self.scene.trace.events.lane[event]))
         self.overlay_changed.emit()
-
-    def select_gap(self, row: int) -> None:
-        self.selection.select_gap(row)
 
     def _on_gap(self, row: int) -> None:
         if row >= 0 and self.scene is not None and self.scene.idle is not None:

@@ -25,7 +25,7 @@ from viewer.timeline.overview import Overview
 from viewer.timeline.ruler import Ruler
 from viewer.timeline.scene import Joined, Scene, joined, joining_size
 from viewer.timeline.selection import Area, Selection
-from viewer.timeline.state import Mark, TimelineState
+from viewer.timeline.state import TimelineState
 from viewer.timeline.walking import across, along, lanes_of_device, linked, step_beside
 
 if TYPE_CHECKING:
@@ -183,12 +183,6 @@ class TimelineView(QWidget):
             return min(place.start for place in state.evidence), max(place.end for place in state.evidence)
         return None
 
-    def back(self) -> None:
-        self.state.back()
-
-    def forward(self) -> None:
-        self.state.forward()
-
     def set_animated(self, animated: bool) -> None:
         """Whether zooming and flying take a moment."""
         self.state.animated = animated
@@ -199,7 +193,7 @@ class TimelineView(QWidget):
         """Select one event and, with ``reveal``, move it into view; -1 for none."""
         if reveal:
             self.reveal_event(event)
-        self.state.select_event(event)
+        self.state.selection.select_event(event)
 
     def reveal_event(self, event: int) -> None:
         """Move an event into view, and unfold its lane; nothing for -1."""
@@ -250,21 +244,11 @@ class TimelineView(QWidget):
         if self.state.scene is not None and 0 <= device < len(self.state.scene.trace.devices):
             self.state.follow(self.state.scene.trace.devices[device].rank)
 
-    def set_bookmarks(self, marks: Sequence[Mark]) -> None:
-        """Flags on the ruler for places somebody keeps: anything with ``start``, ``end`` (ns) and ``title``."""
-        self.state.set_bookmarks(marks)
-
-    def clear_highlight(self) -> None:
-        self.state.highlight(())
-
     def clear_selection(self) -> None:
         self.state.select_area(None)
-        self.state.select_gap(-1)
-        self.state.select_event(-1)
-        self.clear_highlight()
-
-    def select_area(self, area: Area | None) -> None:
-        self.state.select_area(area)
+        self.state.selection.select_gap(-1)
+        self.state.selection.select_event(-1)
+        self.state.highlight(())
 
     def measure_selection(self) -> None:
         """Turn the selected event or gap into a measured area; a second time takes it away."""
@@ -292,9 +276,6 @@ class TimelineView(QWidget):
             self.state.show_interval(step.start, step.end, air=0.02)
             self.step_selected.emit(index)
 
-    def follow(self, rank: int | None) -> None:
-        self.state.follow(rank)
-
     # Lanes and colours
 
     def set_colour_mode(self, mode: str) -> None:
@@ -312,9 +293,6 @@ class TimelineView(QWidget):
         """Whether a panel over the lanes says what the colours mean."""
         self.canvas.legend_visible = visible
         self.canvas.update()
-
-    def set_compact(self, compact: bool) -> None:
-        self.state.set_compact(compact)
 
     def set_calls_inside(self, inside: bool) -> None:
         """Whether GPU API calls are drawn inside of the operators that make them, or on lanes of their own."""
@@ -375,7 +353,7 @@ class TimelineView(QWidget):
         if key in (Qt.Key.Key_Left, Qt.Key.Key_Right):
             towards = -1 if key == Qt.Key.Key_Left else 1
             if alt:
-                self.back() if towards < 0 else self.forward()
+                self.state.back() if towards < 0 else self.state.forward()
             else:
                 state.pan(towards * round(KEY_PAN * state.scale.width), animate=True)
         elif shift and key in (Qt.Key.Key_Up, Qt.Key.Key_Down):
@@ -392,7 +370,7 @@ class TimelineView(QWidget):
         elif key == Qt.Key.Key_End:
             self._to_edge(state.end)
         elif key == Qt.Key.Key_Backspace:
-            self.back()
+            self.state.back()
         elif key == Qt.Key.Key_Escape:
             self.clear_selection()
         elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):

@@ -194,8 +194,8 @@ class WindowActions(QObject):
             self._parts.home.go()
             return
         self._parts.timeline.clear_selection()
-        self._parts.document.select_area(None)
-        self._parts.document.select_gap(-1)
+        self._parts.document.selection.select_area(None)
+        self._parts.document.selection.select_gap(-1)
         self._parts.document.select_event(-1)
 
     def toggle(self, dock: object) -> None:

@@ -199,7 +199,7 @@ class MainWindow(QMainWindow):
         self.start_page.recent_removed.connect(acts.fill_recent)
         self.status.quality_wanted.connect(acts.show_quality)
         self.bookmarks.changed.connect(lambda: self.panels.update_tabs())
-        self.bookmarks.changed.connect(lambda: self.timeline.set_bookmarks(self.bookmarks.bookmarks))
+        self.bookmarks.changed.connect(lambda: self.timeline.state.set_bookmarks(self.bookmarks.bookmarks))
         self.bookmarks.written.connect(self.home.go)
         self.bookmarks.failed.connect(
             lambda problem: self.banner.say(problem, "The recording itself is not affected.")

@@ -170,11 +170,11 @@ class TimelineLink(QObject):
         self._timeline.state.follow_lane(place.lane)
         self._reveal_memory()
         if place.event >= 0:
-            self._timeline.state.select_gap(-1)
-            self._timeline.state.select_event(place.event)
+            self._timeline.state.selection.select_gap(-1)
+            self._timeline.state.selection.select_event(place.event)
         else:
-            self._timeline.state.select_event(-1)
-            self._timeline.state.select_gap(self._gap_of(place))
+            self._timeline.state.selection.select_event(-1)
+            self._timeline.state.selection.select_gap(self._gap_of(place))
         self._status.set_selection(length)
 
     def _look_into_memory(self, moment: Moment) -> None:
@@ -236,7 +236,7 @@ class TimelineLink(QObject):
     def _show_step(self, index: int) -> None:
         if index >= 0:
             step = self._document.steps[index]
-            self._timeline.follow(step.rank)
+            self._timeline.state.follow(step.rank)
             self.show_with_margin(step.start, step.end)
         elif self._document.analysis is not None:
             self.show_with_margin(*self._document.analysis.window)

@@ -41,7 +41,7 @@ def test_a_selected_area_leaves_the_labels_of_gaps_readable(view: TimelineView) 
     lane = next(each.placed.track.lane for each in view.canvas.shown() if each.placed.track.is_gpu_lane)
     plain = picture(view, label)
     middle = view.state.scale.time(label.center().x())
-    view.select_area(Area(round(9.8 * MS), round(middle), (lane,)))
+    view.state.select_area(Area(round(9.8 * MS), round(middle), (lane,)))
     assert picture(view, label) == plain
 
 

@@ -172,7 +172,7 @@ def test_a_click_on_a_rank_opens_it(qtbot: QtBot) -> None:
     assert titles(view) == folded
     view.lane_commands.set_all_groups(GroupState.BRIEF)
     assert titles(view).count("Communication") == 6
-    view.set_compact(True)
+    view.state.set_compact(True)
     assert len(titles(view)) == 6
 
 
@@ -184,7 +184,7 @@ def test_evidence_in_a_folded_rank_is_uncovered(qtbot: QtBot) -> None:
     )
     view.highlight([Evidence(lane, 0, 100, "op", trace.events.lane_slice(lane).start)])
     assert view.state.layout.of_lane(lane) is not None
-    view.clear_highlight()
+    view.state.highlight(())
     assert view.state.evidence == ()
 
 

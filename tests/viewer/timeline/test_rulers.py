@@ -105,7 +105,7 @@ class Kept:
 
 
 def test_a_click_on_a_bookmark_shows_it(view: TimelineView) -> None:
-    view.set_bookmarks([Kept(15 * MS, 15 * MS + 1000, "here"), Kept(22 * MS, 24 * MS, "there")])
+    view.state.set_bookmarks([Kept(15 * MS, 15 * MS + 1000, "here"), Kept(22 * MS, 24 * MS, "there")])
     x = x_of(view, 15) + 3
     assert view.ruler.bookmark_at(x, 5).title == "here"
     assert view.ruler.bookmark_at(x + 40, 5) is None

@@ -88,12 +88,12 @@ def test_the_keys_and_the_buttons_walk_through_the_steps_of_the_rank_in_focus(
     shown: MainWindow, qtbot: QtBot
 ) -> None:
     document = shown.document
-    shown.timeline.follow(1)
+    shown.timeline.state.follow(1)
     for expected in (0, 1, 2):
         qtbot.keyClick(shown.timeline, Qt.Key.Key_BracketRight)
         step = document.steps[document.step]
         assert (step.rank, step.name) == (1, f"ProfilerStep#{expected}")
-    shown.timeline.follow(0)
+    shown.timeline.state.follow(0)
     qtbot.mouseClick(shown.toolbar.steps.previous, Qt.MouseButton.LeftButton)
     step = document.steps[document.step]
     assert (step.rank, step.name) == (0, "ProfilerStep#1")
@@ -103,7 +103,7 @@ def test_a_click_fits_the_step_of_the_rank_in_focus_and_a_double_click_counts_fr
     shown: MainWindow,
 ) -> None:
     view = shown.timeline
-    view.follow(1)
+    view.state.follow(1)
     place = QPoint(x_of(view, 21), STEPS_Y)
     QTest.mouseClick(view.ruler, LEFT, NONE, place)
     QTest.mouseDClick(view.ruler, LEFT, NONE, place)
@@ -150,7 +150,7 @@ def test_of_many_ranks_the_selector_lists_the_one_in_focus(
     wait_until_ready(qtbot, window)
     box = window.toolbar.steps.box
     for rank in (MAX_RANKS_LISTED, 3):
-        window.timeline.follow(rank)
+        window.timeline.state.follow(rank)
         listed = [box.itemText(row) for row in range(box.count()) if ":" in box.itemText(row)]
         assert len(listed) == STEPS
         assert all(text.startswith(f"Rank {rank}: ") for text in listed)
@@ -197,5 +197,5 @@ def test_a_rank_is_followed_before_its_steps_are_known(shown: MainWindow) -> Non
     assert view.state.shown_steps == ()
     view.set_analysis(shown.document.analysis)
     assert followed(shown) == 1
-    view.follow(7)
+    view.state.follow(7)
     assert followed(shown) == 1

@@ -366,7 +366,7 @@ def test_a_frame_of_a_moving_view_equals_a_frame_painted_anew(
         jump,
         lambda: view.canvas.scroll_to(int(random.integers(0, 60))),
         lambda: view.set_gaps_visible(bool(random.integers(0, 2))),
-        lambda: view.set_compact(bool(random.integers(0, 2))),
+        lambda: view.state.set_compact(bool(random.integers(0, 2))),
         lambda: fold(int(random.integers(0, 9))),
         lambda: view.set_colour_mode(str(random.choice(["family", "name", "duration"]))),
     ]

@@ -318,7 +318,7 @@ def test_m_measures_the_selected_event_and_again_takes_it_away(view: TimelineVie
 
 def test_escape_clears_everything(view: TimelineView, small_run: Trace) -> None:
     view.select_event(kernel(small_run, 2))
-    view.select_area(Area(0, MS))
+    view.state.select_area(Area(0, MS))
     view.highlight([Evidence(0, 0, MS, "x")])
     QTest.keyClick(view, Qt.Key.Key_Escape)
     state = view.state

@@ -91,7 +91,7 @@ class AllocationsPanel(Panel):
         self._segments: Segments | None = None
         self.gpu.activated.connect(lambda _: self._show_gpu())
         self.groupings.buttonClicked.connect(lambda _: self._fill_table())
-        self.document.moment_changed.connect(self._on_moment)
+        self.document.selection.moment_changed.connect(self._on_moment)
         theme.changed.connect(self.invalidate)
         self.table.installEventFilter(self)  # a table takes letters for the beginning of what is searched
 
@@ -126,7 +126,7 @@ class AllocationsPanel(Panel):
     @property
     def when(self) -> int:
         """The moment of which the table speaks, ns: the peak until another one is chosen."""
-        moment, summary = self.document.moment, self.summary
+        moment, summary = self.document.selection.moment, self.summary
         if moment is not None:
             return moment.when
         return summary.peak_at if summary is not None else 0
@@ -150,7 +150,7 @@ class AllocationsPanel(Panel):
             self.gpu.addItems(names)
         self.gpu.setVisible(len(names) > 1)
         self._button(GPUS).setVisible(len(names) > 1)
-        self._choose(self.document.moment)
+        self._choose(self.document.selection.moment)
         self._show_gpu()
 
     def _name(self, summary: MemorySummary) -> str:
@@ -243,7 +243,7 @@ class AllocationsPanel(Panel):
         )
         if self.bars is not None:
             self.bars.mark(None)
-        moment = self.document.moment
+        moment = self.document.selection.moment
         chosen = [index for index, row in enumerate(rows) if moment is not None and row.what == moment.kind]
         if chosen and self.grouping == GROUPS[0]:
             self.table.select_frame_row(chosen[0])
