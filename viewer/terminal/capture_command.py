@@ -116,34 +116,21 @@ def _add_window(group: Any) -> None:
     group.add_argument(
         "--time-limit", type=float, dest="time_limit_s", metavar="S", help="longest recording in seconds"
     )
-    group.add_argument(
-        "--no-phases",
-        dest="phases",
-        action="store_const",
-        const=False,
-        help="don't add ranges for data, forward, backward and optimizer",
-    )
-    group.add_argument(
-        "--modules", action="store_const", const=True, help="add a range for every module call"
-    )
-    group.add_argument(
-        "--keep-running", action="store_const", const=True, help="keep the script running after the recording"
-    )
+    _switch(group, "no-phases", "don't add ranges for data, forward, backward and optimizer", "phases", False)
+    _switch(group, "modules", "add a range for every module call")
+    _switch(group, "keep-running", "keep the script running after the recording")
+
+
+def _switch(group: Any, name: str, text: str, part: str | None = None, on: bool = True) -> None:
+    """An option without a value; where it is not given, a preset decides."""
+    part = part or name.replace("-", "_")
+    group.add_argument(f"--{name}", dest=part, action="store_const", const=on, help=text)
 
 
 def _add_torch(group: Any) -> None:
-    group.add_argument(
-        "--shapes", action="store_const", const=True, help="record input shapes of every operator"
-    )
-    group.add_argument(
-        "--stacks", action="store_const", const=True, help="record Python stacks; slows Python down"
-    )
-    group.add_argument(
-        "--memory",
-        action="store_const",
-        const=True,
-        help="every allocation, and a snapshot of the allocator (slower steps)",
-    )
+    _switch(group, "shapes", "record input shapes of every operator")
+    _switch(group, "stacks", "record Python stacks; slows Python down")
+    _switch(group, "memory", "every allocation, and a snapshot of the allocator (slower steps)")
     group.add_argument(
         "--when-slow",
         type=_factor,
@@ -172,8 +159,8 @@ def _add_nsys(group: Any) -> None:
     group.add_argument(
         "--graph-mode", choices=["graph", "node"], help="trace CUDA graphs as a whole or node by node"
     )
-    group.add_argument("--python-sampling", action="store_const", const=True, help="sample Python stacks")
-    group.add_argument("--gpu-metrics", action="store_const", const=True, help="sample hardware counters")
+    _switch(group, "python-sampling", "sample Python stacks")
+    _switch(group, "gpu-metrics", "sample hardware counters")
 
 
 def _add_ncu(group: Any) -> None:
@@ -186,7 +173,7 @@ def _add_ncu(group: Any) -> None:
     group.add_argument("--kernel-name", metavar="NAME", help="function name, or regex:EXPRESSION")
     group.add_argument("--launch-skip", type=int, metavar="N", help="matching launches to skip first")
     group.add_argument("--launch-count", type=int, metavar="N", help="launches profiled (default 10, 0: all)")
-    group.add_argument("--keep-clocks", action="store_const", const=True, help="ncu --clock-control none")
+    _switch(group, "keep-clocks", "ncu --clock-control none")
 
 
 _TOOL_OPTIONS = {Tool.TORCH: _add_torch, Tool.NSYS: _add_nsys, Tool.NCU: _add_ncu}
