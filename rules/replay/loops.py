@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from parsers.model import I64, derived
+from parsers.model.arrays import distinct_values
 from parsers.model.late import dataclass, regex
 from parsers.model.names.calls import Call
 from parsers.model.names.per_name import numbers_of
@@ -18,6 +19,7 @@ from rules.replay.replay import replay_of
 MIN_TIMES = 8  # fewer in a row are layers of a small model, or chance
 MIN_TIMES_OF_SHORT = 3
 MAX_BODY_LENGTH = 160  # calls
+SHORT = 5  # calls of a round: one that differs is a fifth of them
 ALIKE = 0.8  # of what an uneven round and a usual one do: the others do a little more, or less
 PRODUCT, BRANCH = -100, -101
 _UNEVEN = -2_000_000  # and less: their kinds are those of no other loops
@@ -98,11 +100,15 @@ def _repeated(analysis: Analysis, least: int) -> list[Loop]:
 def uneven_loops_of(analysis: Analysis) -> tuple[Loop, ...]:
     """Loops whose rounds differ a little, as where some pictures are flipped, the longest first; they do not overlap.
 
-    A round begins with a call that goes on in the same way in all of them. Their ``body`` is that of the first.
+    A round begins with a call that goes on in the same way in all of them. Their ``body`` is that of the first. Of
+    short rounds, none waits or copies more often than the others, as where every tenth looks whether it is done.
     """
     kept, token, apart = _calls(analysis)
+    others = np.append(0, np.cumsum((token < 0) & (token > PRODUCT)))
     found = []
     for starts in uneven_rounds(token, apart, MIN_TIMES, MAX_BODY_LENGTH, ALIKE):
+        if np.diff(starts).max() <= SHORT and len(distinct_values(np.diff(others[starts[:-1]]))) > 1:
+            continue
         begin, second = kept[starts[:2]].tolist()
         end = int(kept[starts[-1] - 1]) + 1
         kind = _UNEVEN - int(token[starts[0]])

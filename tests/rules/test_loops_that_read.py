@@ -148,6 +148,29 @@ def test_rounds_of_which_some_do_a_little_more_are_items(alike: int, layer: str,
 
 
 @pytest.mark.parametrize(
+    ("usual", "more", "waits", "over_items"),
+    [(3, 1, False, True), (2, 1, False, False), (3, 2, False, False), (3, 0, True, False)],
+    ids=["one more than three", "one more than two", "two more", "a wait"],
+)
+def test_short_rounds_may_do_one_thing_more(usual: int, more: int, waits: bool, over_items: bool) -> None:
+    """As where each picture is cut out, made brighter and clamped, and some are flipped before."""
+
+    def body(trace: TinyTrace, _: int) -> None:
+        at = 10.0
+        for number in range(ROUNDS):
+            names = [f"void elementwise<Step{chr(65 + each)}>" for each in range(usual)]
+            names[-1:-1] = ["void flip", "void turn"][: more if number * number % 7 < 3 else 0]
+            for name in names:
+                trace.operation(at + 6, at + 7, name, at)
+                at += LAUNCH_US
+            if waits and number * number % 7 < 3:
+                trace.call(at, at + LAUNCH_US - 1, "cudaStreamSynchronize")
+                at += LAUNCH_US
+
+    assert ("join-loop" in promised(plan_of_body(body, length=20 + ROUNDS * 5 * LAUNCH_US))) is over_items
+
+
+@pytest.mark.parametrize(
     ("name", "over_items"), [("triton_poi_fused_roll_{}", False), ("void scaled_{}", True)]
 )
 def test_kernels_that_a_compiler_numbers_differ(name: str, over_items: bool) -> None:

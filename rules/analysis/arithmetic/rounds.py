@@ -47,6 +47,7 @@ def rounds_in(token: I64, apart: I64, least: int, longest_body: int) -> Iterator
             yield Rounds(first, body, -length)
 
 
+MIN_SHARED = 3  # numbers, where all but one are: then the rounds are short
 MIN_PAIR = 2  # rows that one of the rounds picks in a row: a step through time picks one
 
 
@@ -70,7 +71,7 @@ def rounds_of_pairs(name: I64, apart: I64, picks: BOOL, least: int, longest: int
 def uneven_rounds(name: I64, apart: I64, least: int, longest: int, alike: float) -> Iterator[I64]:
     """The same for rounds that begin with any number, of different lengths; the longest first, and they don't overlap.
 
-    Of what a round and a usual one hold, the part ``alike`` is the same.
+    Of what a round and a usual one hold, the part ``alike`` is the same, or all but one number of four or more.
     """
     begins = np.flatnonzero(np.append(True, np.diff(name) != 0)[: len(name)])
     kinds, kind = numbered_values(name)
@@ -85,9 +86,10 @@ def uneven_rounds(name: I64, apart: I64, least: int, longest: int, alike: float)
         if not (free[rounds[0]] and free[rounds[-1] - 1]):
             continue
         differ = np.diff(rounds, 2)[:-1] != 0  # how far the last one goes is not known
-        if differ.any() and _hold_the_same(name, rounds, alike):
-            free[rounds[0] : rounds[-1]] = False
-            yield rounds
+        like = (each for each in (rounds, rounds[:-1]) if differ.any() and _hold_the_same(name, each, alike))
+        if (found := next(like, None)) is not None:
+            free[found[0] : found[-1]] = False
+            yield found
 
 
 def _in_a_row(
@@ -110,7 +112,8 @@ def _with_end(begins: I64, length: int) -> I64:
 
 def _hold_the_same(name: I64, rounds: I64, alike: float) -> bool:
     length = np.diff(rounds)
-    if length.min() < alike**2 * length.max():  # the usual one can't be like both; sorting takes longer
+    # the usual one can't be like both; sorting takes longer
+    if length.min() < alike**2 * length.max() and length.max() > length.min() + 2:
         return False
     known, kind = numbered_values(name[rounds[0] : rounds[-1]])
     number = np.repeat(np.arange(len(length)), length)
@@ -118,4 +121,5 @@ def _hold_the_same(name: I64, rounds: I64, alike: float) -> bool:
     counts = counts.reshape(-1, len(known))
     usual = median_of(counts, axis=0)
     same = np.minimum(counts, usual).sum(axis=1)
-    return bool((same >= alike * np.maximum(counts.sum(axis=1), usual.sum())).all())
+    most = np.maximum(counts.sum(axis=1), usual.sum())
+    return bool((same >= np.minimum(alike * most, np.maximum(most - 1, MIN_SHARED))).all())
