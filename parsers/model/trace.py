@@ -119,6 +119,11 @@ class Trace:
         return kernels[named(self, kernels, is_collective_kernel)]
 
     @derived
+    def communicates(self) -> BOOL:
+        """Of each event, whether it is such a kernel: rules ask it of the same events again and again."""
+        return self.events.marked(self.collective_kernels)
+
+    @derived
     def launched_something(self) -> BOOL:
         """Of each event, whether a GPU operation is linked to it as its launch."""
         return self.events.marked(self.links.launch)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from parsers.model import F64, I64, Attribute, EventKind, Trace
-from parsers.model.arrays import among, median_of
+from parsers.model.arrays import median_of
 from parsers.model.late import dataclass, regex
 from parsers.model.names.devices import device_name
 from parsers.model.names.kernels import kernel_name
@@ -322,7 +322,7 @@ def _on_the_compute_stream(analysis: Analysis, events: I64, device: int) -> bool
     """Whether most communication runs on the stream that computes most."""
     trace = analysis.trace
     kernels = operations(analysis, device, EventKind.KERNEL)
-    kernels = kernels[~among(kernels, trace.collective_kernels)]
+    kernels = kernels[~trace.communicates[kernels]]
     if not len(kernels) or not len(events):
         return False
     computed = np.bincount(trace.events.lane[kernels], durations(trace, kernels))

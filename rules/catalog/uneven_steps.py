@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from parsers.model import EventKind
-from parsers.model.arrays import among, median_of
+from parsers.model.arrays import median_of
 from parsers.model.names.devices import device_name
 from parsers.model.names.kernels import kernel_name
 from parsers.model.units import duration, percent, three_digits
@@ -228,7 +228,7 @@ When it is wrong
         trace = analysis.trace
         for device in analysis.active_devices:
             kernels = operations(analysis, device, EventKind.KERNEL)
-            kernels = kernels[~among(kernels, trace.collective_kernels)]
+            kernels = kernels[~trace.communicates[kernels]]
             name, time = trace.events.name[kernels], durations(trace, kernels).astype(np.float64)
             count = np.bincount(name, minlength=len(trace.strings))
             total = np.bincount(name, time, minlength=len(trace.strings))

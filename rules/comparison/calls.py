@@ -93,8 +93,7 @@ def calls_of(analysis: Analysis, step: Step | None, codes: Codes) -> Calls:
         dims=codes.mapped(trace, dims, main_shapes),
         region=_regions(analysis, operations, outermost, codes),
         ns=trace.events.duration[operations],
-        kernel=(trace.events.kind[operations] == EventKind.KERNEL)
-        & ~np.isin(operations, trace.collective_kernels),
+        kernel=(trace.events.kind[operations] == EventKind.KERNEL) & ~trace.communicates[operations],
     )
 
 

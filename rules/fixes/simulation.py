@@ -203,7 +203,7 @@ def _timeline(
 
 def _parts(replay: Replay, event: I64, start: I64, end: I64, whole: int) -> dict[Part, int]:
     trace = replay.analysis.trace
-    communicates = np.isin(event, trace.collective_kernels)
+    communicates = trace.communicates[event]
     copies = of_kinds(trace.events.kind[event], EventKind.MEMCPY, EventKind.MEMSET)
     of_part = {Part.COMPUTE: ~communicates & ~copies, Part.COMMUNICATION: communicates, Part.COPY: copies}
     found: dict[Part, int] = {}

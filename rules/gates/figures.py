@@ -148,7 +148,7 @@ def figures_of(analysis: Analysis, kernels: Iterable[str] = (), regions: Iterabl
     )
     all_kernels = events.of_kind(EventKind.KERNEL)
     length = (events.end - events.start)[all_kernels]
-    collective = np.isin(all_kernels, trace.collective_kernels)
+    collective = trace.communicates[all_kernels]
     at = steps.position(all_kernels)
     memory = [each.peak_allocated for each in memory_of(analysis)]
     ran = distinct_values(trace.lane_device[events.lane[all_kernels]])

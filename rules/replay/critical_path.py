@@ -176,6 +176,6 @@ def _kinds_of(analysis: Analysis, program: Program) -> list[int]:
     trace, device = analysis.trace, program.device
     kind = np.full(len(device), int(PathKind.COMPUTE))
     kind[trace.events.kind[device.event] == EventKind.MEMCPY] = int(PathKind.COPY)
-    kind[np.isin(device.event, trace.collective_kernels)] = int(PathKind.COMMUNICATION)
+    kind[trace.communicates[device.event]] = int(PathKind.COMMUNICATION)
     found: list[int] = kind.tolist()
     return found

@@ -114,7 +114,7 @@ def device_nodes(analysis: Analysis, spans: tuple[Span, ...], host: HostNodes) -
     latency = _latency(host.start[launch], host.end[launch], start, reach, trace.lane_device[lane])
     ready = np.maximum(host.start[launch] + latency, reach)
     device = trace.lane_device[lane]
-    communicates = among(every, analysis.trace.collective_kernels)
+    communicates = analysis.trace.communicates[every]
     depends, dependent = _dependencies(
         analysis, host, launch, stream, device, start, end, ready, communicates
     )

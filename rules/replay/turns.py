@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Attribute, EventKind, Trace
-from parsers.model.arrays import among, distinct_values, numbered_rows
+from parsers.model.arrays import distinct_values, numbered_rows
 from parsers.model.late import dataclass
 from rules.replay.device import DeviceNodes
 from rules.terms import MAJORITY
@@ -44,7 +44,7 @@ def turns_of(trace: Trace, device: DeviceNodes) -> Turns:
         return Turns(nothing, nothing)
     names = trace.events.name[device.event]
     kernels = trace.events.kind[device.event] == EventKind.KERNEL
-    kernels &= ~among(device.event, trace.collective_kernels)
+    kernels &= ~trace.communicates[device.event]
     if len(distinct_values(names[kernels & (device.duration >= MIN_TURN_NS)])) < MIN_KERNELS:
         return Turns(nothing, nothing)  # none of the others takes a turn longer than it usually does
     launch = [trace.attribute(each, device.event) for each in (Attribute.GRID, Attribute.BLOCK)]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers.model import I64, Array, EventKind, Trace
-from parsers.model.arrays import among, distinct_values, numbered_values
+from parsers.model.arrays import distinct_values, numbered_values
 from parsers.model.events import of_kinds
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import clip, length, of_pairs
@@ -109,7 +109,7 @@ def _alone(analysis: Analysis) -> Alone | None:
     replay = replay_of(analysis)
     if replay.reason:
         return None
-    collective = among(replay.device.event, analysis.trace.collective_kernels)
+    collective = analysis.trace.communicates[replay.device.event]
     silent = surroundings_of(analysis).silent_ns
     unknown = np.where(silent >= LONG_SILENCE * replay.usual_ns, silent, 0.0)
 

@@ -77,7 +77,7 @@ def _collectives_at(trace: Trace, device: int, times: I64) -> list[int]:
     """The collective that runs on a device at each time; -1 where none does."""
     events = trace.events
     operations = trace.operations_of_device(device)
-    running = operations[np.isin(operations, trace.collective_kernels)]
+    running = operations[trace.communicates[operations]]
     running = events.by_start(running)
     if not len(running):
         return [-1] * len(times)

@@ -8,7 +8,12 @@ from typing import Protocol
 import numpy as np
 
 from parsers.model.arrays import BOOL, I8, I32, I64, U8
+from parsers.model.derived import DerivedValues, derived
 from parsers.model.events import EventTable
+
+_WORTH_ALL_NAMES = (
+    64  # times as many events as there are names: all of these are asked sooner than theirs are found
+)
 
 
 class Named(Protocol):
@@ -21,6 +26,10 @@ class Named(Protocol):
     @property
     def events(self) -> EventTable:
         """Events, whose names are indices into the strings."""
+
+    @property
+    def derived_values(self) -> DerivedValues:
+        """What was found out of them before."""
 
 
 def distinct(names: I32 | U8) -> I64:
@@ -43,11 +52,21 @@ def numbers_of(trace: Named, events: I64, number: Callable[[str], int]) -> I64:
 
 def named(trace: Named, events: I64, wanted: Callable[[str], object]) -> BOOL:
     """Whether each event's name is wanted: what is true of it counts, as the match of a pattern is."""
-    names = trace.events.name[events]
-    table = np.zeros(len(trace.strings), bool)
-    for name in distinct(names).tolist():
-        table[name] = bool(wanted(trace.strings[name]))
-    return table.take(names)
+    strings, few = trace.strings, names_of_events(trace)
+    names = None if len(few) * _WORTH_ALL_NAMES <= len(events) else trace.events.name[events]
+    found = [each for each in (few if names is None else distinct(names).tolist()) if wanted(strings[each])]
+    if not found:
+        return np.zeros(len(events), bool)
+    table = np.zeros(len(strings), bool)
+    table[found] = True
+    return table.take(trace.events.name[events] if names is None else names)
+
+
+@derived
+def names_of_events(trace: Named) -> list[int]:
+    """The names that any event bears, ascending."""
+    names: list[int] = distinct(trace.events.name).tolist()
+    return names
 
 
 class PerString:

@@ -8,7 +8,6 @@ from enum import IntEnum
 import numpy as np
 
 from parsers.model import BOOL, I32, I64, U8, EventKind, Trace, derived_by
-from parsers.model.arrays import among
 from parsers.model.events import of_kinds
 from parsers.model.late import dataclass
 from parsers.model.names.per_name import distinct
@@ -132,7 +131,7 @@ def busy_parts(trace: Trace, device: int) -> tuple[Intervals, Intervals, Interva
     """(busy, compute, exposed communication, exposed copies, other) of one device."""
     operations = trace.operations_of_device(device)
     kind = trace.events.kind[operations]
-    collective = among(operations, trace.collective_kernels)
+    collective = trace.communicates[operations]
 
     def covered(which: BOOL) -> Intervals:
         return union(*trace.events.spans(operations[which]))

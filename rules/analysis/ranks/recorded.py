@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from parsers.model import BOOL, F64, I64, Attribute, Counter, EventKind, ProcessGroup, derived, derived_by
-from parsers.model.arrays import among, distinct_values, rows_by
+from parsers.model.arrays import distinct_values, rows_by
 from parsers.model.events import of_kinds
 from parsers.model.late import dataclass, regex
 from parsers.model.names.devices import short_device_name
@@ -197,7 +197,7 @@ def blocks_by_step(analysis: Analysis, device: int, steps: Sequence[Step]) -> I6
     trace = analysis.trace
     kernels = trace.operations_of_device(device)
     kernels = kernels[of_kinds(trace.events.kind[kernels], EventKind.KERNEL)]
-    kernels = kernels[~among(kernels, trace.collective_kernels)]
+    kernels = kernels[~trace.communicates[kernels]]
     until = np.concatenate(([0], np.cumsum(trace.attribute(Attribute.GRID, kernels))))
     starts = trace.events.start[kernels]
     first, last = (
@@ -263,7 +263,7 @@ def kernel_tally(analysis: Analysis, device: int) -> KernelTally:
     """The compute kernels of one device inside the window."""
     trace = analysis.trace
     kernels = operations(analysis, device, EventKind.KERNEL)
-    kernels = kernels[~among(kernels, trace.collective_kernels)]
+    kernels = kernels[~trace.communicates[kernels]]
     name = trace.events.name[kernels]
     names = distinct(name)
     place = np.empty(len(trace.strings), np.int64)

@@ -11,6 +11,7 @@ from parsers.model.names.calls import USUAL_CALLS, WORK_CALLS, Call, call_by_pat
 from parsers.model.names.collectives import collective_of, is_collective_kernel, is_communication_range
 from parsers.model.names.devices import device_name, short_device_name
 from parsers.model.names.kernels import kernel_name
+from parsers.model.names.per_name import named
 from parsers.model.names.steps import is_profiler_step, numbered, says_step, step_number
 
 
@@ -197,3 +198,26 @@ def test_a_gpu_is_called_by_its_number_and_by_its_rank_where_there_are_several()
     ]
     listed_only = of_devices(Device(0, rank=0), Device(0, rank=1), Device(1, rank=1), idle=(2,))
     assert short_device_name(listed_only, 1) == "rank 1"
+
+
+@pytest.mark.parametrize("count", [1, 127, 128, 1_000])
+@pytest.mark.parametrize("wanted", ["a", "b", "c"])
+def test_each_name_is_asked_once_however_many_events_bear_it(count: int, wanted: str) -> None:
+    builder = TraceBuilder()
+    lane = builder.lane(Lane(LaneKind.CPU_THREAD, "main", process=1, thread=1))
+    for name in ("of no event", "a", "b"):
+        builder.string(name)
+    start = np.arange(count + 1, dtype=np.int64)
+    builder.add(start, start + 1, np.append(np.full(count, 1), 2), lane, EventKind.CPU_OP)
+    trace = builder.build()
+    asked: list[str] = []
+
+    def is_wanted(name: str) -> bool:
+        asked.append(name)
+        return name == wanted
+
+    assert named(trace, np.arange(count), is_wanted).tolist() == [wanted == "a"] * count
+    assert asked in (["a"], ["a", "b"])
+    assert named(trace, np.arange(count + 1), wanted.__eq__).tolist() == [wanted == "a"] * count + [
+        wanted == "b"
+    ]

@@ -105,7 +105,7 @@ def index_of(
 def _busy(trace: Trace, operations: I64) -> Row | None:
     """When a device is busy; communication beside its own work is part of that work."""
     start, end = trace.events.spans(operations)
-    communicates = np.isin(operations, trace.collective_kernels)
+    communicates = trace.communicates[operations]
     if not communicates.any():
         times = union(start, end)
         return row_index(*times, np.full(len(times[0]), WORK, np.int32)) if len(times[0]) else None
