@@ -26,7 +26,8 @@ from rules.analysis.logs.device_log import device_logs
 from rules.analysis.ranks.flight_recorders import recorded
 from rules.analysis.recording.subject import subject_of
 from rules.causes import Cause, in_order
-from rules.findings.base import Finding, Need, NeedsMore, counter_rules, rules
+from rules.findings.base import Finding, Need, NeedsMore, counter_rules
+from rules.findings.listed import listed
 from rules.fixes.plan import Plan, make_plan, plan_of
 from rules.fixes.step_time import StepTime, step_times
 from rules.replay.replay import WITHOUT_TIMES, replay_of
@@ -75,25 +76,35 @@ def diagnosis_of(analysis: Analysis, progress: Progress | None = None, *, predic
     reader = Reader.of(trace)
     missing = _unmet(analysis)
     unmet_needs = frozenset(missing)
-    catalog = rules(counters=bool(trace.kernels))
+    catalog = listed(counters=bool(trace.kernels))
+    has_operations = len(trace.gpu_operations) > 0
     findings: list[Finding] = []
     skipped: dict[str, str] = {}
     if (no_counters := missing.get(Need.KERNEL_COUNTERS)) is not None:
         skipped |= dict.fromkeys(counter_rules(), said(no_counters, reader))
     crashed: dict[str, str] = {}
     quiet: list[str] = []
-    for index, each in enumerate(catalog):
-        lacking: Words = ""
-        if unmet := each.needs & unmet_needs:
-            lacking = missing[min(unmet, key=lambda need: need.name)]
-        elif isinstance(each, NeedsMore):
+    why: dict[frozenset[Need], str] = {}  # most rules that are skipped lack the same
+    is_prepared = False
+    for index, known in enumerate(catalog):
+        if unmet := known.needs & unmet_needs:
+            if unmet not in why:
+                why[unmet] = said(missing[min(unmet, key=lambda need: need.name)], reader)
+            skipped[known.id] = why[unmet]
+            continue
+        if known.of_the_cpu_alone and has_operations:
+            quiet.append(known.id)
+            continue
+        each, lacking = known.rule(), ""
+        if isinstance(each, NeedsMore):
             lacking = each.lacking(trace)
         if lacking:
             skipped[each.id] = said(lacking, reader)
             continue
         try:
-            if Need.GPU_EVENTS in each.needs:
+            if not is_prepared and Need.GPU_EVENTS in known.needs:
                 analysis.prepare(progress.part(0.0, 0.5))
+                is_prepared = True
             progress.step(0.5 + 0.4 * index / len(catalog), f"checking {each.id}")
             found = list(each.check(analysis))
         except Cancelled:

@@ -1,4 +1,4 @@
-"""Writes docs/rules.md from the rules' own explanations: ``python -m rules.documentation``."""
+"""Writes docs/rules.md, and the index of the rules, from the rules themselves: ``python -m rules.documentation``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import textwrap
 from functools import cache
 from pathlib import Path
 
+import resources
 from parsers.model.late import regex
 from rules.findings.base import EXPLANATION_HEADINGS, Category, Rule, rules
+from rules.findings.listed import FILE, index_text
 from rules.kernels.checks.explanations import glossary
 from rules.terms import DEFAULTS, Threshold, Thresholds, known_thresholds
 
@@ -90,12 +92,13 @@ def _thresholds() -> list[str]:
 
 
 def main() -> int:
-    """Write the page; with ``--check`` only say whether it is fresh."""
-    fresh = page()
+    """Write the page and the index; with ``--check`` only say whether both are fresh."""
+    fresh = {DESTINATION: page(), resources.path(FILE): index_text()}
     if "--check" in sys.argv[1:]:
-        return 0 if DESTINATION.is_file() and DESTINATION.read_text("utf-8") == fresh else 1
-    DESTINATION.parent.mkdir(exist_ok=True)
-    DESTINATION.write_text(fresh, "utf-8")
+        return int(any(not file.is_file() or file.read_text("utf-8") != text for file, text in fresh.items()))
+    for file, text in fresh.items():
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text, "utf-8")
     return 0
 
 

@@ -99,6 +99,7 @@ class CpuCommunication(Rule):
     id = "cpu-communication"
     category = Category.EXPOSED_COMMUNICATION
     needs = frozenset({Need.CPU_EVENTS})
+    of_the_cpu_alone = True
     explanation = f"""
 What it found
     Only CPUs were recorded, and the training thread waits while a collective (gloo, MPI) runs.
@@ -175,6 +176,7 @@ class CpuLateRank(Rule):
     id = "cpu-late-rank"
     category = Category.STRAGGLER
     needs = frozenset({Need.CPU_EVENTS, Need.SEVERAL_RANKS})
+    of_the_cpu_alone = True
     explanation = f"""
 What it found
     Only CPUs were recorded, their collectives (gloo, MPI) run on the CPU, and the same rank arrives at them last.

@@ -82,6 +82,7 @@ class CpuRecording(Rule):
     id = "cpu-recording"
     category = Category.WHAT_WAS_RECORDED
     needs = frozenset({Need.CPU_EVENTS})
+    of_the_cpu_alone = True
     explanation = f"""
 What it found
     The recording contains CPU work and no GPU work: no kernels, and mostly no calls that launch any.

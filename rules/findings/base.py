@@ -198,6 +198,7 @@ class Rule(Protocol):
     category: ClassVar[Category]
     needs: ClassVar[frozenset[Need]] = frozenset({Need.GPU_EVENTS})
     explanation: ClassVar[str]
+    of_the_cpu_alone: ClassVar[bool] = False  # it finds nothing where a GPU worked, and is not asked there
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         """The findings of this rule; none when all is well."""
@@ -236,7 +237,7 @@ EXPLANATION_HEADINGS = (
 
 R = TypeVar("R", bound=type)
 _RULES: dict[str, Rule] = {}
-_CATALOG, _OF_COUNTERS = f"{__package__.rpartition('.')[0]}.catalog", "kernel_"
+CATALOG, OF_COUNTERS = f"{__package__.rpartition('.')[0]}.catalog", "kernel_"
 
 
 def rule(cls: R) -> R:
@@ -246,9 +247,14 @@ def rule(cls: R) -> R:
     return cls
 
 
+def registered() -> dict[str, Rule]:
+    """The rules that are loaded, by id."""
+    return _RULES
+
+
 @cache
 def _load(counters: bool) -> None:
-    for _ in loading(_CATALOG, lambda name: counters or not name.startswith(_OF_COUNTERS)):
+    for _ in loading(CATALOG, lambda name: counters or not name.startswith(OF_COUNTERS)):
         pass
 
 
@@ -261,4 +267,4 @@ def rules(counters: bool = True) -> list[Rule]:
 @cache
 def counter_rules() -> tuple[str, ...]:
     """The ids of the rules about hardware counters: as their modules are called."""
-    return tuple(name.replace("_", "-") for name in modules_of(_CATALOG) if name.startswith(_OF_COUNTERS))
+    return tuple(name.replace("_", "-") for name in modules_of(CATALOG) if name.startswith(OF_COUNTERS))

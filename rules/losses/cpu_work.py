@@ -151,6 +151,7 @@ class CpuRule(Rule):
     category = Category.HOST_BOUND
     needs = frozenset({Need.CPU_EVENTS})
     steps_needed = MIN_STEPS
+    of_the_cpu_alone = True
 
     def check(self, analysis: Analysis) -> Iterable[Finding]:
         time = cpu_time(analysis)
