@@ -12,6 +12,7 @@ import errno
 import importlib
 import os
 import queue
+import select
 import signal
 import subprocess
 import sys
@@ -150,6 +151,13 @@ def _listen_to_the_asker(rest: bytes) -> None:
         if not (read := os.read(0, _BYTES_AT_ONCE)):
             os._exit(1)
         rest += read
+
+
+def is_asked() -> bool:
+    """In a helper that prepares itself: whether its request is there by now; False where the system does not tell."""
+    if sys.platform == "win32":  # which tells it of sockets alone
+        return False
+    return bool(select.select([0], [], [], 0)[0])
 
 
 def later_lines() -> Iterator[bytes]:

@@ -144,6 +144,27 @@ def test_one_that_was_started_ahead_waits_for_its_request(ask: Ask) -> None:
     assert b"".join(said(helper)) == b"x" * 100_000
 
 
+WAITING = """
+import select
+from parsers.helper_process import is_asked
+print(is_asked(), flush=True)
+select.select([0], [], [])
+print(is_asked(), flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there nothing tells it")
+def test_one_that_prepares_itself_knows_whether_its_request_is_there() -> None:
+    command = [sys.executable, "-c", WAITING]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as helper:
+        assert helper.stdin is not None
+        assert helper.stdout is not None
+        assert helper.stdout.readline() == "False\n"
+        helper.stdin.write("read this\n")
+        helper.stdin.flush()
+        assert helper.stdout.readline() == "True\n"
+
+
 ASKER = """
 import os, sys, threading, time
 sys.path[:0] = [{folder!r}, {repository!r}]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from parsers.collecting import collect_seldom
+from parsers.helper_process import is_asked
 from viewer.loading.messages import Analysed, Hold, NoRoom, Preview, Read, Speaker, Wanted, outcome, wanted_of
 
 if TYPE_CHECKING:
@@ -18,12 +19,13 @@ _LOG = logging.getLogger(__name__)
 
 
 def prepare() -> None:
-    """Load what reads, before it is known what is to be read."""
+    """Load what reads; all parsers, too, unless it is known by now what is to be read, which mostly needs but one."""
     collect_seldom()
     from parsers import opening  # noqa: F401
     from parsers.files.base import parsers
 
-    parsers()
+    if not is_asked():
+        parsers()
 
 
 def serve(request: bytes, pipe: IO[bytes]) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from parsers import open_trace
+from parsers.files import base
 from parsers.model import Cancelled, Malformed, Progress, Trace, TraceError, UnknownFormat
 from parsers.storage import cache
 from rules import diagnose
@@ -22,6 +23,7 @@ from tests.examples import one_of
 from tests.limits import room_in_a_file
 from tests.opened import diagnosed, opened
 from tests.parsers.traces import assert_same
+from viewer.loading import serve
 from viewer.loading.process import CannotLoadThere, LoadingFailed, LoadingProcess
 from viewer.timeline.geometry.drawing_index import build_index
 
@@ -271,3 +273,15 @@ def test_what_a_library_prints_does_not_get_between_the_messages(
     made = read([recording])
     assert len(made.trace(Progress(), ignore).events) > 10_000
     made.close()
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_all_parsers_are_loaded_only_while_nobody_has_asked_yet(
+    is_asked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = []
+    monkeypatch.setattr(serve, "is_asked", lambda: is_asked)
+    monkeypatch.setattr(serve, "collect_seldom", int)
+    monkeypatch.setattr(base, "parsers", lambda: loaded.append("all"))
+    serve.prepare()
+    assert loaded == ([] if is_asked else ["all"])
