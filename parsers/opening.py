@@ -7,7 +7,15 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePath
 
-from parsers.files.base import Excerpt, InParts, Parser, Source, is_reopenable, parser_of, reopenable_parser
+from parsers.files.base import (
+    Parser,
+    Source,
+    is_excerpt,
+    is_in_parts,
+    is_reopenable,
+    parser_of,
+    reopenable_parser,
+)
 from parsers.files.containers import Contents, contents, holding
 from parsers.model.errors import Excessive, Malformed, TraceError, UnknownFormat
 from parsers.model.progress import Progress
@@ -62,7 +70,7 @@ def recordings_of(found: Sequence[Contents]) -> list[tuple[Contents, Parser | No
     for content in found:
         for source in content.sources:
             parser = parser_of(source)
-            if parser is not None and isinstance(parser, InParts):
+            if parser is not None and is_in_parts(parser):
                 key = (parser.format, parser.recording_of(source))
                 if key in begun:
                     begun[key].append(source)
@@ -84,7 +92,7 @@ def _without_excerpts(
     kept = []
     for content, parser, sources in recordings:
         beside = formats[_folder_of(sources[0])]
-        if isinstance(parser, Excerpt) and parser.excerpt_of & beside:
+        if parser is not None and is_excerpt(parser) and parser.excerpt_of & beside:
             content.skipped.append((sources[0].name, "another recording holds its operations as well"))
         else:
             kept.append((content, parser, sources))
@@ -119,7 +127,7 @@ def _read_by_its_parser(
         from parsers.known_formats import what_is_read
 
         raise UnknownFormat(source.path, "This is not a recording that Stallscope knows.", what_is_read())
-    if len(sources) > 1 and isinstance(parser, InParts):
+    if len(sources) > 1 and is_in_parts(parser):
         return _with_something(parser.read_parts(sources, progress), source)
     if lasting and is_reopenable(parser):
         argument_source = partial(parser.argument_source, source)

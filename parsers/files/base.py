@@ -100,7 +100,7 @@ class Previewing(Protocol):
 
 
 @runtime_checkable
-class InParts(Protocol):
+class InParts(Parser, Protocol):
     """A parser of recordings that lie in several files, such as a table of kernels and a table of calls."""
 
     def recording_of(self, source: Source) -> str:
@@ -155,13 +155,28 @@ def reopenable_parser(format: str) -> Reopenable | None:
     return found if found is not None and is_reopenable(found) else None
 
 
-_REOPENABLE: dict[type[Parser], bool] = {}  # what was asked: a protocol takes as long as to read 50 events
+_FOLLOWS: dict[tuple[type[Parser], type], bool] = {}  # a protocol takes as long to ask as 50 events to read
+
+
+def _follows(parser: Parser, protocol: type) -> bool:
+    which = type(parser), protocol
+    known = _FOLLOWS.get(which)
+    return _FOLLOWS.setdefault(which, isinstance(parser, protocol)) if known is None else known
 
 
 def is_reopenable(parser: Parser) -> TypeGuard[Reopenable]:
     """Whether a parser's traces may be kept in a cache."""
-    known = _REOPENABLE.get(type(parser))
-    return _REOPENABLE.setdefault(type(parser), isinstance(parser, Reopenable)) if known is None else known
+    return _follows(parser, Reopenable)
+
+
+def is_in_parts(parser: Parser) -> TypeGuard[InParts]:
+    """Whether recordings of a parser may lie in several files."""
+    return _follows(parser, InParts)
+
+
+def is_excerpt(parser: Parser) -> TypeGuard[Excerpt]:
+    """Whether a parser reads a part of what recordings beside it hold."""
+    return _follows(parser, Excerpt)
 
 
 def parser_of(source: Source) -> Parser | None:
