@@ -21,7 +21,8 @@ STEPS = 8
 STRAGGLER, SLOW_GROUP, SLOW_STAGE = 13, 20, 3
 
 DIAGNOSE = """
-import json, pathlib, resource, sys, time
+import json, os, pathlib, resource, sys, time
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as the command does: a process without threads is copied
 from rules.summaries.findings import diagnosis_of_many
 from viewer.loading.ranks import summaries
 from viewer.loading.ranks.opening import Workers, files_of_many, open_many
