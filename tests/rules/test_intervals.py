@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,3 +90,13 @@ def test_the_last_entry_not_after_a_time_is_found_in_any_order_of_the_times(
     found = last_not_after(column(values), column(times))
     assert found.tolist() == [sum(value <= time for value in values) - 1 for time in times]
     assert among(column(times), column(values)).tolist() == [time in values for time in times]
+
+
+@pytest.mark.parametrize(
+    "values", [[], [-5], [200], [10, 50, 50, 90], list(range(0, 100, 9)), list(range(0, 100, 7))]
+)
+def test_many_times_are_placed_among_few_entries(values: list[int]) -> None:
+    times = list(range(100))
+    found = last_not_after(column(values), column(times))
+    assert found.tolist() == [sum(value <= time for value in values) - 1 for time in times]
+    assert found.dtype == np.int64
