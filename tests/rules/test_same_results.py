@@ -312,7 +312,8 @@ def is_twice(called: Sequence[Called]) -> bool:
         ([*KICK, *KICK, Called("aten::randn_like", (STATE,), 1), *MOVED] * 4, False),
         ([*KICK, *KICK, *KICK, *MOVED] * 4, False),
         ([*KICK, Called("aten::relu", (STATE,), 1), *KICK] * 4, False),
-        ([*HALF_STEPS, Called("SigmoidBackward0", (STATE,), 30, number=7, backward=True)], False),
+        ([*HALF_STEPS, Called("SigmoidBackward0", (STATE,), 30, number=7, backward=True)], True),
+        ([*HALF_STEPS, Called("Optimizer.step#SGD.step", (STATE,), 3)], False),
     ],
     ids=[
         "kick, drift, kick",
@@ -323,6 +324,7 @@ def is_twice(called: Sequence[Called]) -> bool:
         "noise is added",
         "moved after every third",
         "no move",
+        "gradients by autograd",
         "a training",
     ],
 )

@@ -19,7 +19,7 @@ from rules.analysis.recording.training import is_training
 from rules.findings.category import Category
 from rules.fixes.backward import autograd_functions
 from rules.fixes.base import MIN_GPU_SHARE, Proposal, fix
-from rules.fixes.changes import per_step, share_of, unchanged, without_calls
+from rules.fixes.changes import optimizer_calls, per_step, share_of, unchanged, without_calls
 from rules.fixes.forms.converted_weights import converts_weights, makes_weights, normalises_weights
 from rules.fixes.forms.written import Work, called_in_order, calls_of, costly_calls, work_in_order
 from rules.kernels.recorded_shapes import Shape, inputs_of_event, tensors_by_dims
@@ -238,7 +238,7 @@ def evaluated_twice(analysis: Analysis, replay: Replay) -> I64:
     """
     found = [np.empty(0, np.int64)]
     told = EventKind.CPU_OP in analysis.trace.kinds
-    if (autograd_functions(analysis) >= 0).any() if told else is_training(analysis):
+    if optimizer_calls(analysis).any() if told else is_training(analysis):
         return found[0]
     for work in work_in_order(analysis, replay):
         is_product = {each: _PRODUCT.match(each) is not None for each in set(work.operators)}
@@ -353,13 +353,13 @@ class EvaluateOnce:
     id = "evaluate-once"
     explanation = """
 When it applies
-    Nothing is trained, and the same operators, with a product among them, run again and again, with an addition at the
-    end of each. Behind every second one, and only there, a multiple of one tensor is added to another, as an integrator
-    moves a place by a speed. The second ones take at least 5 % of the GPU's time. Shapes must be recorded, or kernels
-    alone.
+    No optimizer updates anything, and the same operators, with a product among them, run again and again, with an
+    addition at the end of each. Behind every second one, and only there, a multiple of one tensor is added to another,
+    as an integrator moves a place by a speed. The second ones, with their gradients, take at least 5 % of the GPU's
+    time. Shapes must be recorded, or kernels alone.
 
 What is changed in the replay
-    Every second one is gone.
+    Every second one is gone, with its gradients.
 
 What makes it more or less
     Whether what they work on is the same in between, which no recording shows: if not, nothing is gained.
