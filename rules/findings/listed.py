@@ -10,6 +10,7 @@ import json
 from functools import cache
 
 import resources
+from parsers.model.catalogs import modules_of
 from parsers.model.late import dataclass
 from rules.findings.base import CATALOG, OF_COUNTERS, Need, Rule, registered, rules
 
@@ -33,9 +34,16 @@ class Listed:
 
 
 def listed(counters: bool = True) -> list[Listed]:
-    """Every rule by id, of the index or registered besides; those about hardware ``counters`` may be left out."""
+    """Every rule by id, of the index or registered besides; those about hardware ``counters`` may be left out.
+
+    Modules that the index does not know are loaded.
+    """
+    known = {each.module for each in _index()}
+    for name in modules_of(CATALOG):
+        if name not in known and (counters or not name.startswith(OF_COUNTERS)):
+            importlib.import_module(f"{CATALOG}.{name}")
     found = {each.id: each for each in _index() if counters or not each.module.startswith(OF_COUNTERS)}
-    others = (each for each in registered().values() if each.id not in {known.id for known in _index()})
+    others = (each for each in registered().values() if each.id not in {one.id for one in _index()})
     found |= {each.id: _as_listed(each) for each in others}
     return [found[name] for name in sorted(found)]
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import resources
 from rules.documentation import DESTINATION, page
+from rules.findings.listed import FILE, index_text
 
 
 def test_the_page_of_rules_is_written_from_the_rules_as_they_are() -> None:
     assert DESTINATION.read_text("utf-8") == page(), "run: python -m rules.documentation"
+    assert resources.path(FILE).read_text("utf-8") == index_text(), "run: python -m rules.documentation"
 
 
 def test_links_between_documents_lead_somewhere(repository: Path) -> None:
