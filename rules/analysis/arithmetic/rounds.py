@@ -48,6 +48,7 @@ def rounds_in(token: I64, apart: I64, least: int, longest_body: int) -> Iterator
 
 
 MIN_SHARED = 3  # numbers, where all but one are: then the rounds are short
+MIN_OTHERS = 0.2  # of such rounds are longer or shorter: fewer end a loop each
 MIN_PAIR = 2  # rows that one of the rounds picks in a row: a step through time picks one
 
 
@@ -71,7 +72,8 @@ def rounds_of_pairs(name: I64, apart: I64, picks: BOOL, least: int, longest: int
 def uneven_rounds(name: I64, apart: I64, least: int, longest: int, alike: float) -> Iterator[I64]:
     """The same for rounds that begin with any number, of different lengths; the longest first, and they don't overlap.
 
-    Of what a round and a usual one hold, the part ``alike`` is the same, or all but one number of four or more.
+    Of what a round and a usual one hold, the part ``alike`` is the same, or all but one number of four or more
+    where a fifth of the rounds or more have another length than most.
     """
     begins = np.flatnonzero(np.append(True, np.diff(name) != 0)[: len(name)])
     kinds, kind = numbered_values(name)
@@ -122,4 +124,7 @@ def _hold_the_same(name: I64, rounds: I64, alike: float) -> bool:
     usual = median_of(counts, axis=0)
     same = np.minimum(counts, usual).sum(axis=1)
     most = np.maximum(counts.sum(axis=1), usual.sum())
-    return bool((same >= np.minimum(alike * most, np.maximum(most - 1, MIN_SHARED))).all())
+    least = alike * most
+    if np.bincount(length).max() <= (1 - MIN_OTHERS) * len(length):
+        least = np.minimum(least, np.maximum(most - 1, MIN_SHARED))
+    return bool((same >= least).all())

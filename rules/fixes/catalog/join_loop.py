@@ -85,10 +85,10 @@ When it applies
     or send them, are none. Where a value that is read back says which of two elementwise kernels follows, the
     iterations are the same. So are those that read back within eight calls whether their item has any rows, and skip
     the rest if not, as loops over the classes of boxes do, and those without layers and products of which four fifths
-    of the calls, or all but one of four, are the same, as where every other picture is flipped. A loop that counts the
-    rows of each item, as one over experts does, reaches over rounds that are unlike the others, as far as the same
-    operators are called. Rounds with products, two sigmoids and a hyperbolic tangent are steps of a recurrent cell: of
-    these, only what lies from one convolution to the next is joined.
+    of the calls, or all but one of four where a fifth of the rounds or more differ, are the same, as where every other
+    picture is flipped. A loop that counts the rows of each item, as one over experts does, reaches over rounds that are
+    unlike the others, as far as the same operators are called. Rounds with products, two sigmoids and a hyperbolic
+    tangent are steps of a recurrent cell: of these, only what lies from one convolution to the next is joined.
 
 What is changed in the replay
     The CPU runs the body once. The GPU work of the other iterations remains, without the 1.5 us that each kernel
