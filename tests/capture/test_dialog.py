@@ -85,7 +85,7 @@ FULL = CaptureRequest(
         phases=False,
         modules=True,
     ),
-    torch=TorchOptions(True, False, True),
+    torch=TorchOptions(True, False, True, when_slow=1.5, incidents=3),
     nsys=NsysOptions(("cuda", "nvtx", "cudnn"), "nvtx", 12, "epoch@mine", "node", True, True),
     ncu=NcuOptions("roofline", "regex:^gemm", "demangled", 5, 6, True, "whole", True),
     out="/tmp",

@@ -140,7 +140,7 @@ class OptionsForm(QWidget):
             request,
             tool=self.tool,
             window=self._read(self._base.window),
-            torch=self._read(TorchOptions()),
+            torch=self._read(self._base.torch),
             nsys=self._read(self._base.nsys),
             ncu=self._read(self._base.ncu),
         )
