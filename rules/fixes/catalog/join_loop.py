@@ -60,6 +60,7 @@ _UPDATES = regex(
 )  # what an optimizer does with each parameter, and hardly anything else
 _PARTS = regex(r"autograd::engine::evaluate_function: (Select|Slice|Narrow|Split|Unbind)\w*Backward")
 _ROWS = regex(r"autograd::engine::evaluate_function: (Index|MaskedSelect)Backward")
+_BY_VECTOR = frozenset({"aten::mv", "aten::addmv", "aten::addmv_"})
 _PUT_TOGETHER = regex(r"autograd::engine::evaluate_function: (Cat|Stack)Backward")
 
 
@@ -92,12 +93,12 @@ When it applies
 
 What is changed in the replay
     The CPU runs the body once. The GPU work of the other iterations remains, without the 1.5 us that each kernel
-    takes to start, as far as its blocks fill the GPU; at least, all of it. The same goes for their backward passes,
-    which are known by sequence numbers where they are no loops themselves. Values they read back and wait for are gone,
-    and so is the work that assembles the gradients of the parts into one, and that finds the rows of one item by a mask
-    and puts their gradients among those of all rows. Gone are also a loop behind it that reads its
-    results one by one, Python behind it that calls an operator for each item, and taking the gradient of what was put
-    together apart again.
+    takes to start, as far as its blocks fill the GPU, but for products of a matrix with a vector; at least, all of
+    it. The same goes for their backward passes, which are known by sequence numbers where they are no loops
+    themselves. Values they read back and wait for are gone, and so is the work that assembles the gradients of the
+    parts into one, and that finds the rows of one item by a mask and puts their gradients among those of all rows.
+    Gone are also a loop behind it that reads its results one by one, Python behind it that calls an operator for
+    each item, and taking the gradient of what was put together apart again.
 
 What makes it more or less
     Whether all items can have the same shape, and whether an iteration needs the previous one. Work that fills the
@@ -209,7 +210,7 @@ def _changes(
 ) -> tuple[Change | None, Change, Change]:
     """What joining a list of loops changes at least, where that is another thing, most likely, and at most."""
     host = replay.host
-    fills = filled(replay)
+    fills = np.where(_by_vectors(analysis)[replay.device.launch], 0.0, filled(replay))
     between = _between(replay, loops)
     parts = without_calls(replay, later & (_of_parts(analysis) | _by_mask(analysis)))
     assembled = less_host_time(_assembling(replay, [*loops, *reading]), host.gap)
@@ -242,6 +243,11 @@ def _pairs(replay: Replay, loops: Sequence[Loop]) -> Iterator[tuple[Loop, Loop]]
         same_step = host.step[loop.first] == host.step[after.first]
         if same_step and host.thread[loop.first] == host.thread[after.first] and loop.last <= after.first:
             yield loop, after
+
+
+def _by_vectors(analysis: Analysis) -> BOOL:
+    """The calls that multiply a matrix by one vector: with all vectors at once it is read once."""
+    return surroundings_of(analysis).inside(_BY_VECTOR.__contains__)
 
 
 def _between(replay: Replay, loops: Sequence[Loop]) -> BOOL:

@@ -24,10 +24,13 @@ from rules.replay.replay import Replay
 MIN_SIZES = 3  # of the same product in a loop: fewer are two ways of the same size
 ITEM_SIZES = (2, 4, 8)  # bytes of an element that a matrix may have
 MIN_ROUNDS = 16  # that pick rows and put others back: networks over graphs have fewer layers
+OPERATORS_OF_A_ROW = 2  # that cutting it off calls
+NEAR_OPERATORS = 64  # in front of a loop, with those of its first call
 _VECTOR = "aten::mv"
 _PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", _VECTOR)
 _LAYER = regex(r"aten::(conv[123]d|conv_transpose[123]d|linear)$")
 _SELECT = "aten::select"
+_UNBIND = "aten::unbind"
 _SLICE = "aten::slice"
 _ACCUMULATE = "torch::autograd::AccumulateGrad"
 
@@ -170,7 +173,9 @@ def _is_no_chain(analysis: Analysis, replay: Replay, loop: Loop, operators: I64,
     if _are_chunks(analysis, slices, products[0], loop.times):
         return True
     chosen = _chosen(analysis, inside[named(trace, inside, _SELECT.__eq__)], loop.times)
-    if read_back and products[0].left in chosen | _chosen(analysis, slices, loop.times):
+    if read_back and products[0].left in chosen | _chosen(
+        analysis, np.concatenate((slices, _cut_before(analysis, loop, replay, operators))), loop.times
+    ):
         return all(after.left == before.result for before, after in pairwise(products))
     weights = [each.right for each in products]
     own = sum(weights) in chosen or chosen.issuperset(weights)
@@ -211,6 +216,13 @@ def _data(product: _Product, sent: set[int]) -> int:
 def _of_second_round(replay: Replay, loop: Loop, operators: I64) -> I64:
     last = replay.host.end[[loop.first + loop.body - 1, loop.first + 2 * loop.body - 1]]
     return operators[slice(*np.searchsorted(replay.analysis.trace.events.start[operators], last).tolist())]
+
+
+def _cut_before(analysis: Analysis, loop: Loop, replay: Replay, operators: I64) -> I64:
+    """What cuts a tensor into its rows in front of a loop, as going through one in Python does."""
+    place = int(np.searchsorted(analysis.trace.events.start[operators], replay.host.end[loop.first]))
+    before = operators[max(place - OPERATORS_OF_A_ROW * loop.times - NEAR_OPERATORS, 0) : place]
+    return before[named(analysis.trace, before, _UNBIND.__eq__)]
 
 
 def _are_chunks(analysis: Analysis, slices: I64, product: _Product, rounds: int) -> bool:
