@@ -23,7 +23,7 @@ from rules.fixes.backward import autograd_functions
 from rules.fixes.base import Proposal, fix
 from rules.fixes.changes import first_members, optimizer_calls, together, without_calls, without_meetings
 from rules.fixes.forms.converted_weights import converts_weights, normalises_weights
-from rules.fixes.forms.written import called_in_order, calls_of, costly_calls
+from rules.fixes.forms.written import called_in_order, calls_of, costly_calls, of_steps
 from rules.fixes.loops.filled import filled, joined, joined_into
 from rules.fixes.loops.passes import passes_of_sizes
 from rules.fixes.loops.pieces import Rounds, make_the_same_calls, number_of, pieces_of
@@ -32,7 +32,6 @@ from rules.kernels.recorded_shapes import inputs_of_events
 from rules.remedies.launching import INPUTS_PADDED, LARGER_BATCHES, PIECES_TOGETHER
 from rules.remedies.remedy import pytorch_remedy
 from rules.replay.loops import kinds_of_calls
-from rules.replay.origins import called_operators
 from rules.replay.replay import Replay
 
 MIN_AHEAD = 8  # operators of a pass before the first dropout: fewer are a layer
@@ -58,24 +57,13 @@ def random_passes(analysis: Analysis, replay: Replay) -> tuple[I64, I64, int]:
         draws = analysis.trace.events.of_kind(EventKind.CPU_OP)
         draws = draws[named(analysis.trace, draws, DRAWS_FOR_DROPOUT.match)]
         for operators in called_in_order(analysis):
-            for mine in _of_steps(analysis, replay, operators):
+            for mine in of_steps(analysis, replay, operators):
                 for first, period, times, ahead in _repeated(analysis, mine, draws):
                     again = first + period * np.arange(1, times)[:, None] + np.arange(period)
                     found.append(mine[again[:, :ahead].reshape(-1)])
                     behind.append(mine[again[:, ahead:].reshape(-1)])
                     passes = max(passes, times)
     return np.concatenate(found), np.concatenate(behind), passes
-
-
-def _of_steps(analysis: Analysis, replay: Replay, operators: I64) -> list[I64]:
-    """The operators of each step; what launches nothing belongs to the step of what launches before."""
-    calls = called_operators(analysis)
-    mine = np.isin(calls, operators)
-    called, first = np.unique(calls[mine], return_index=True)
-    step = np.zeros(len(operators), np.int64)
-    step[np.isin(operators, called)] = 1 + replay.host.step[mine][first]
-    step = np.maximum.accumulate(step)
-    return np.split(operators, np.flatnonzero(np.diff(step)) + 1)
 
 
 def _repeated(analysis: Analysis, operators: I64, draws: I64) -> Iterator[tuple[int, int, int, int]]:

@@ -27,6 +27,17 @@ def called_in_order(analysis: Analysis) -> Iterator[I64]:
         yield activity.whole_operators
 
 
+def of_steps(analysis: Analysis, replay: Replay, operators: I64) -> list[I64]:
+    """The operators of each step; what launches nothing belongs to the step of what launches before."""
+    calls = called_operators(analysis)
+    mine = np.isin(calls, operators)
+    called, first = np.unique(calls[mine], return_index=True)
+    step = np.zeros(len(operators), np.int64)
+    step[np.isin(operators, called)] = 1 + replay.host.step[mine][first]
+    step = np.maximum.accumulate(step)
+    return np.split(operators, np.flatnonzero(np.diff(step)) + 1)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Work:
     """What a thread has done in order: operators that lie inside no other; without operators, a stream's kernels.
