@@ -76,9 +76,8 @@ class IdleTable:
     next_operation: I64  # the GPU operation that ended the gap; -1 at the end of the window
     culprits: tuple[Culprit, ...]
     host: str = "Python"  # what the CPU runs: "Python", or "the CPU" where the program is none of Python's
-    sleeps: bool = (
-        False  # in most of the time in which the GPU waits for it, so that there is no work of its own
-    )
+    # in most of the time in which the GPU waits for it, so that there is no work of its own
+    sleeps: bool = False
 
     def __len__(self) -> int:
         return len(self.start)

@@ -46,9 +46,8 @@ def backward_again(analysis: Analysis) -> BackwardAgain:
     A function has the sequence number of its operator of the forward pass, counted up in each thread, so the same one
     comes twice only in two passes through one graph. Passes with an update of the parameters between them are two
     steps, and what notes down a graph of its own (``create_graph``) that has a pass, too, is differentiated again on
-    purpose. Only where the
-    later passes add their gradients to those of the earlier ones is the sum what the program is after: of Jacobians and
-    of gradients by task it is not, and no pass gathers any.
+    purpose. Only where the later passes add their gradients to those of the earlier ones is the sum what the program is
+    after: of Jacobians and of gradients by task it is not, and no pass gathers any.
     """
     trace, table = analysis.trace, analysis.trace.events
     operators = table.of_kind(EventKind.CPU_OP)

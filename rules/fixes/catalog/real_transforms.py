@@ -25,9 +25,8 @@ from rules.replay.origins import called_operators
 from rules.replay.replay import Replay
 from rules.replay.surroundings import surroundings_of
 
-LEFT = (
-    0.5  # of a spectrum, and of what a transform takes, where its mirrored half is neither computed nor kept
-)
+# of a spectrum, and of what a transform takes, where its mirrored half is neither computed nor kept
+LEFT = 0.5
 NEAR = 2  # operators between a transform back and taking its real part: shifting or cutting it
 _FORWARD = aten("fft_fft fft_fft2 fft_fftn")
 _BACK = aten("fft_ifft fft_ifft2 fft_ifftn")

@@ -121,8 +121,8 @@ When it applies
 
 What is changed in the replay
     The CPU runs the first pass only, which takes it four times as long with all outputs, six times where least is
-    gained, and nothing between the passes. The GPU work of the others remains as far as its
-    blocks fill the GPU, without the 1.5 us that each kernel takes to start. At most, the first pass is gone as well.
+    gained, and nothing between the passes. The GPU work of the others remains as far as its blocks fill the GPU,
+    without the 1.5 us that each kernel takes to start. At most, the first pass is gone as well.
 
 What makes it more or less
     Whether all operators can be batched, and whether the gradients can be had without a backward pass: forward, by

@@ -22,9 +22,8 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
     def __init__(self, **axes: Any) -> None:
         super().__init__(axisItems={"bottom": Axis("bottom"), "left": Axis("left")} | axes)
         self.setMenuEnabled(False)
-        menu = (
-            self.getPlotItem().ctrlMenu
-        )  # ends with the plot: Python would end it whenever it collects garbage
+        # it ends with the plot: Python would end it whenever it collects garbage
+        menu = self.getPlotItem().ctrlMenu
         menu.setParent(self, menu.windowFlags())
         self.hideButtons()
 
