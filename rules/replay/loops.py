@@ -58,7 +58,7 @@ def loops_of(analysis: Analysis) -> tuple[Loop, ...]:
     of two branches: the value that was waited for says which.
     The backward pass of a loop has one round less in a row: the first one has nothing to add its gradients to.
     """
-    found = _repeated(analysis, MIN_TIMES - 1)
+    found, _ = _nearly_as_long(analysis)
     often = {each.times for each in found}
     return tuple(each for each in found if each.times >= MIN_TIMES or each.times + 1 in often)
 
@@ -69,7 +69,8 @@ def short_loops_of(analysis: Analysis) -> tuple[Loop, ...]:
     They are of a longer loop's kind where a round of it is one of theirs.
     """
     known = {each.kind for each in loops_of(analysis)}
-    found = _repeated(analysis, MIN_TIMES_OF_SHORT)
+    _, kinds = _nearly_as_long(analysis)
+    found = _repeated(analysis, MIN_TIMES_OF_SHORT, dict(kinds))
     return tuple(
         each if each.kind in known else replace(each, kind=-1 - each.kind)
         for each in found
@@ -78,15 +79,16 @@ def short_loops_of(analysis: Analysis) -> tuple[Loop, ...]:
 
 
 @derived
-def _known_rounds(analysis: Analysis) -> dict[tuple[int, ...], int]:
-    """The kind of each loop by the calls of a round, as they are found."""
-    return {}
+def _nearly_as_long(analysis: Analysis) -> tuple[list[Loop], dict[tuple[int, ...], int]]:
+    """Loops that may have a round less than there must be, and their kinds by the calls of a round."""
+    kinds: dict[tuple[int, ...], int] = {}
+    return _repeated(analysis, MIN_TIMES - 1, kinds), kinds
 
 
-def _repeated(analysis: Analysis, least: int) -> list[Loop]:
+def _repeated(analysis: Analysis, least: int, kinds: dict[tuple[int, ...], int]) -> list[Loop]:
+    """Loops of so many rounds at least; ``kinds`` are those known, to which others are added."""
     kept, token, apart = _calls(analysis)
     found = []
-    kinds = _known_rounds(analysis)
     for each in rounds_in(token, apart, least, MAX_BODY_LENGTH):
         begin = int(kept[each.first])
         end = int(kept[each.first + each.times * each.body - 1]) + 1

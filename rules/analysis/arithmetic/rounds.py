@@ -24,6 +24,15 @@ class Rounds(NamedTuple):
         return self.length // self.body
 
 
+_FACTOR = np.int64(1_000_003)
+
+
+def numbers_in_a_row(values: I64, length: int, at: I64 | slice = slice(None)) -> I64:
+    """A number for so many values in a row from each place: the same for the same ones, hardly ever for others."""
+    rows = np.lib.stride_tricks.sliding_window_view(values, length)[at]
+    return np.asarray((rows * np.power(_FACTOR, np.arange(length))).sum(axis=1))  # it may overflow
+
+
 def rounds_in(token: I64, apart: I64, least: int, longest_body: int) -> Iterator[Rounds]:
     """Where at least ``least`` rounds of the same tokens follow one another, the longest stretch first.
 

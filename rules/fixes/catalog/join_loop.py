@@ -144,8 +144,8 @@ def _backward(
     Of loops of which only some ``parts`` can be joined, of these parts.
     """
     rounds = [(loop.first + loop.body - 1, loop.last - 1) for loop in loops]
-    firsts = within([(loop.first, loop.first + loop.body) for loop in loops], len(replay.host))
     if parts is not None:
+        firsts = within([(loop.first, loop.first + loop.body) for loop in loops], len(replay.host))
         rounds = [(first - 1, last - 1) for first, last in parts if not firsts[first]]
     found = backward_of(analysis, replay, rounds)
     for loop in loops:

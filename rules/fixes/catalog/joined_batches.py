@@ -14,6 +14,7 @@ from parsers.model.names.per_name import named
 from parsers.model.units import percent
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.innermost import holding
+from rules.analysis.arithmetic.rounds import numbers_in_a_row
 from rules.analysis.names.host_language import is_python
 from rules.analysis.names.operators import DRAWS_FOR_DROPOUT, DROPOUTS, aten
 from rules.analysis.ranks.collectives import collective_columns
@@ -100,9 +101,7 @@ def _called_before(key: I64, drops: I64) -> I64:
 
     Others hardly ever have the same number; of dropouts before which fewer are called it says nothing.
     """
-    window = np.lib.stride_tricks.sliding_window_view(key, MIN_AHEAD + 1)
-    factors = np.power(np.int64(1_000_003), np.arange(MIN_AHEAD + 1))  # it may overflow
-    return np.asarray((window[np.maximum(drops - MIN_AHEAD, 0)] * factors).sum(axis=1))
+    return numbers_in_a_row(key, MIN_AHEAD + 1, np.maximum(drops - MIN_AHEAD, 0))
 
 
 def _run(differs: I64, count: int, drop: int, period: int) -> tuple[int, int, int, int] | None:
@@ -207,9 +206,8 @@ def _rounds(analysis: Analysis, replay: Replay) -> Iterator[Rounds]:
     """The pairs of passes of each step that are alike, where all steps have some."""
     host = replay.host
     backward, updates = autograd_functions(analysis) >= 0, optimizer_calls(analysis)
-    if (
-        not updates.any()
-    ):  # nothing says that one update uses them all: they may be layers, or a pipeline's batches
+    # else nothing says that one update uses them all: they may be layers, or a pipeline's batches
+    if not updates.any():
         return
     kinds = kinds_of_calls(analysis)
     found = []

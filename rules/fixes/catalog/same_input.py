@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from parsers.model import I64, Attribute, CopyKind
+from parsers.model import I64, Attribute, CopyKind, Trace
 from parsers.model.arrays import numbered_rows, rows_by
 from parsers.model.late import dataclass, regex
 from parsers.model.names.per_name import named
@@ -125,29 +125,30 @@ def _common(key: I64, starts: I64) -> int:
 
 def _grow(analysis: Analysis, gaps: list[I64]) -> bool:
     """Whether more is worked on each time but the first, when what is kept for all of them is made."""
-    sizes = []
-    for gap in gaps:
-        inputs = inputs_of_events(analysis.trace, gap)
-        sizes.append(sum(elements(each) for shapes in inputs for each in shapes if _is_tensor(each)))
-    return bool((np.diff(sizes[1:]) > 0).all())
+    amounts = [sum(map(sum, _sizes(analysis.trace, gap))) for gap in gaps[1:]]
+    return bool((np.diff(amounts) > 0).all())
 
 
-def _is_tensor(shape: list[object]) -> bool:
-    return all(isinstance(side, int) for side in shape)
+def _sizes(trace: Trace, operators: I64) -> list[list[int]]:
+    """How many elements each tensor has that an operator is given, but for those in lists."""
+    return [
+        [elements(each) for each in shapes if all(isinstance(side, int) for side in each)]
+        for shapes in inputs_of_events(trace, operators)
+    ]
 
 
 def _other_input(analysis: Analysis, first: int, gaps: list[I64], sends: I64) -> bool:
     """Whether something between two times sends, draws or picks as much as the part begins with."""
     trace, table = analysis.trace, analysis.trace.events
-    given = [elements(each) for each in inputs_of_events(trace, np.array([first]))[0] if _is_tensor(each)]
+    (given,) = _sizes(trace, np.array([first]))
     is_embedding = trace.name(first) == "aten::embedding"
     size = given[1] if is_embedding and len(given) > 1 else given[0]
     between = np.concatenate(gaps)
     takes = between[named(trace, between, _TAKES.match)]
     types = trace.attribute(Attribute.INPUT_TYPES, takes, -1)
-    for shapes, kind in zip(inputs_of_events(trace, takes), types.tolist(), strict=True):
+    for sizes, kind in zip(_sizes(trace, takes), types.tolist(), strict=True):
         whole = "long" in trace.strings[kind] or "int" in trace.strings[kind] if kind >= 0 else True
-        if whole == is_embedding and any(elements(each) > size for each in shapes[:1] if _is_tensor(each)):
+        if whole == is_embedding and sizes and sizes[0] > size:
             return True
     sent = trace.attribute(Attribute.BYTES, sends)
     low, high = table.start[between].min(), table.end[between].max()

@@ -10,6 +10,7 @@ from parsers.model.late import regex
 from parsers.model.names.per_name import named, numbers_of
 from rules.analysis.analysis import Analysis
 from rules.analysis.arithmetic.intervals import Intervals, union
+from rules.analysis.arithmetic.rounds import numbers_in_a_row
 from rules.analysis.names.operators import FORWARD, is_autograd_function
 from rules.fixes.backward import autograd_functions
 from rules.replay.chance import time_within
@@ -147,11 +148,7 @@ def _in_the_order_of(first: I64, later: I64, layers: BOOL) -> BOOL:
     found = np.zeros(len(later), bool)
     if min(len(first), len(later)) < ALIKE_IN_A_ROW:
         return found
-    factors = np.power(np.int64(1_000_003), np.arange(ALIKE_IN_A_ROW))  # it may overflow
-    known, mine = (
-        (np.lib.stride_tricks.sliding_window_view(each, ALIKE_IN_A_ROW) * factors).sum(axis=1)
-        for each in (first, later)
-    )
+    known, mine = (numbers_in_a_row(each, ALIKE_IN_A_ROW) for each in (first, later))
     begins = np.append(np.isin(mine, known), np.zeros(ALIKE_IN_A_ROW - 1, bool))
     for place in range(ALIKE_IN_A_ROW):
         found[place:] |= begins[: len(found) - place]

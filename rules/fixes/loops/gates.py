@@ -46,15 +46,14 @@ def convolving(analysis: Analysis, replay: Replay, loops: Sequence[Loop]) -> lis
     family = analysis.family_of_string[analysis.trace.events.name[replay.device.event]]
     convolves = of_nodes(replay, of_kinds(family, Family.CONVOLUTION))
     convolves |= surroundings_of(analysis).inside(_CONVOLUTION.__eq__)
-    products = of_nodes(replay, of_kinds(family, Family.GEMM)) & ~convolves
+    products = np.cumsum(of_nodes(replay, of_kinds(family, Family.GEMM)) & ~convolves)
     found = []
     for loop in loops:
         at = loop.first + np.flatnonzero(convolves[loop.first : loop.last])
         if not len(at):
             continue
-        between = np.cumsum(products)[at]
         rounds = (at - loop.first) // loop.body
-        cut = np.flatnonzero((np.diff(between) > 0) | (np.diff(rounds) > 0)) + 1
+        cut = np.flatnonzero((np.diff(products[at]) > 0) | (np.diff(rounds) > 0)) + 1
         found += [(int(run[0]), int(run[-1]) + 1) for run in np.split(at, cut)]
     return found
 
